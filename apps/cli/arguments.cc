@@ -62,6 +62,14 @@ class Command {
             };
         });
     }
+    Options* operator->() const { return options.get(); }
+    template <class Value>
+    CLI::Option* option(const char* name, Value& value, const char* help) const {
+        return app.add_option(name, value, help);
+    }
+    CLI::Option* flag(const char* name, bool& value, const char* help) const {
+        return app.add_flag(name, value, help);
+    }
     std::shared_ptr<Options> options;
     CLI::App& app;
 };
@@ -129,32 +137,27 @@ std::string in_words(const CLI::ParseError& error, int count, char** values,
 
 constexpr const char* place_help =
     "a URI (ros2s+local:///POOL/CONTAINER/PATH?dir=DIR; ros2s+dpu or ros2s with daemons) or a "
-    "local "
-    "path";
+    "local path";
 constexpr const char* pool_help = "a pool directory or a URI";
 
-void add_creation(Command<UpOptions>& command, bool container) {
-    UpOptions& options = *command.options;
-    command.app.add_option("directory", options.directory, "the directory for the pool's files")
+void add_creation(const Command<UpOptions>& command, bool container) {
+    command.option("directory", command->directory, "the directory for the pool's files")
         ->required();
-    command.app.add_option("--size", options.size, "total size of all devices: 512M, 4G, 1T")
+    command.option("--size", command->size, "total size of all devices: 512M, 4G, 1T")
         ->default_str(default_size);
-    command.app
-        .add_option("--devices", options.devices,
-                    "number of device files (one for each --device-dir)")
+    command
+        .option("--devices", command->devices, "number of device files (one for each --device-dir)")
         ->default_str(std::to_string(default_devices));
-    command.app.add_option(
-        "--device-dir", options.device_directories,
-        "put the device files here instead, in turn (repeat it for each disk); "
-        "an NVMe namespace (/dev/ng0n1) or a devdax device (/dev/dax0.0) is used "
-        "completely; name persistent memory first, for the journal");
-    command.app.add_option("--pool", options.pool, "the pool's name in URIs")
-        ->default_str(default_pool);
+    command.option("--device-dir", command->device_directories,
+                   "put the device files here instead, in turn (repeat it for each disk); an NVMe "
+                   "namespace (/dev/ng0n1) or a devdax device (/dev/dax0.0) is used completely; "
+                   "name persistent memory first, for the journal");
+    command.option("--pool", command->pool, "the pool's name in URIs")->default_str(default_pool);
     if (container) {
-        command.app.add_option("--container", options.container, "the first container's name")
+        command.option("--container", command->container, "the first container's name")
             ->default_str(default_container);
     } else {
-        options.container = "";
+        command->container = "";
     }
 }
 
@@ -163,62 +166,57 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
         app, arguments, "up",
         "make a pool in a directory where there is none, and start its engine and DPU daemon", up);
     add_creation(up_command, true);
-    auto* const no_daemons =
-        up_command.app.add_flag("--no-daemons", up_command.options->no_daemons,
-                                "only make the pool, for programs that open it themselves "
-                                "(ros2s+local URIs); no process stays");
-    up_command.app
-        .add_option("--provider", up_command.options->providers,
-                    "how the DPU daemon reaches the engine, best first, separated by commas: shm, "
-                    "tls, ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml. In an existing DIR, "
-                    "the settings of both daemons must allow them")
+    auto* const no_daemons = up_command.flag("--no-daemons", up_command->no_daemons,
+                                             "only make the pool, for programs that open it "
+                                             "themselves (ros2s+local URIs); no process stays");
+    up_command
+        .option("--provider", up_command->providers,
+                "how the DPU daemon reaches the engine, best first, separated by commas: shm, tls, "
+                "ucx+tcp, ofi+tcp;ofi_rxm; kept in DIR/dpu.yaml. In an existing DIR, the settings "
+                "of both daemons must allow them")
         ->excludes(no_daemons);
-    up_command.app
-        .add_flag("--trusted-network", up_command.options->trusted_network,
-                  "trust all users of this machine: ucx and ofi providers let every user "
-                  "write into the daemons (trusted_network in the settings)")
+    up_command
+        .flag("--trusted-network", up_command->trusted_network,
+              "trust all users of this machine: ucx and ofi providers let every user write into "
+              "the daemons (trusted_network in the settings)")
         ->excludes(no_daemons);
     up_command.app.footer(
         "The daemons run in the background, on Unix sockets in DIR/run, with certificates of two\n"
         "development authorities in DIR/certs. Their settings, DIR/engine.yaml and DIR/dpu.yaml,\n"
         "may be edited; logs are DIR/run/*.log. `up` again starts what does not run;\n"
         "`ros2store status DIR` shows them, `ros2store down DIR` stops them.");
-    Command<DownOptions> down_command(app, arguments, "down",
-                                      "unmount a pool and stop its daemons, so that no process "
-                                      "has it open",
-                                      down);
-    down_command.app.add_option("place", down_command.options->location, pool_help)->required();
-    down_command.app.add_flag(
-        "--kill", down_command.options->kill,
-        "kill the daemons without waiting for their requests; acknowledged data "
-        "is kept");
+    Command<DownOptions> down_command(
+        app, arguments, "down",
+        "unmount a pool and stop its daemons, so that no process has it open", down);
+    down_command.option("place", down_command->location, pool_help)->required();
+    down_command.flag(
+        "--kill", down_command->kill,
+        "kill the daemons without waiting for their requests; acknowledged data is kept");
     Command<StatusOptions> status_command(
         app, arguments, "status",
         "show the contents of a pool directory, the process that has it open, and its daemons",
         status);
-    status_command.app.add_option("place", status_command.options->location, pool_help)
-        ->capture_default_str();
+    status_command.option("place", status_command->location, pool_help)->capture_default_str();
     Command<MountOptions> mount_command(app, arguments, "mount",
                                         "mount a container (ros2store-fuse)", mount);
-    mount_command.app
-        .add_option("uri", mount_command.options->uri,
-                    "the container's URI; with timeout=SECONDS, what a server does "
-                    "not reply to fails after that time")
+    mount_command
+        .option("uri", mount_command->uri,
+                "the container's URI; with timeout=SECONDS, what a server does not reply to fails "
+                "after that time")
         ->required();
-    mount_command.app
-        .add_option("mount-point", mount_command.options->mount_point, "an empty directory")
+    mount_command.option("mount-point", mount_command->mount_point, "an empty directory")
         ->required();
-    mount_command.app.add_option("further", mount_command.options->further,
-                                 "options of ros2store-fuse, after --");
+    mount_command.option("-o", mount_command->options,
+                         "options of mount(8), with commas between: ro, allow_other, no_cache, "
+                         "noexec, exclusive, sync");
+    mount_command.option("further", mount_command->further, "options of ros2store-fuse, after --");
     Command<SyncOptions> sync_command(
         app, arguments, "sync", "wait until everything that was changed through a mount is durable",
         sync);
-    sync_command.app.add_option("path", sync_command.options->path, "a path in the mount")
-        ->required();
+    sync_command.option("path", sync_command->path, "a path in the mount")->required();
     Command<UmountOptions> umount_command(app, arguments, "umount",
                                           "make a mount durable, and end it", umount);
-    umount_command.app
-        .add_option("mount-point", umount_command.options->mount_point, "where it is mounted")
+    umount_command.option("mount-point", umount_command->mount_point, "where it is mounted")
         ->required();
 }
 
@@ -232,100 +230,90 @@ void add_pool(CLI::App& app, Arguments& arguments) {
                          Command<PoolOptions>::Function function,
                          const char* what) -> Command<PoolOptions> {
         Command<PoolOptions> command(pool, arguments, name, help, function);
-        command.app.add_option("directory", command.options->directory, what)
-            ->capture_default_str();
+        command.option("directory", command->directory, what)->capture_default_str();
         return command;
     };
     add("list", "list the pools in a directory and its subdirectories", pool_list,
         "the directory to search, or a URI of the pool");
     add("query", "show a pool's devices, space and containers", pool_query, pool_help);
-    Command<CheckOptions> check(pool, arguments, "check",
-                                "compare a pool's index, journal, space, names and counts, "
-                                "without changing anything; status 1: there are problems, 2: it "
-                                "cannot be checked",
-                                pool_check);
-    check.app
-        .add_option("directory", check.options->directory,
-                    "a pool directory that no process has open")
+    Command<CheckOptions> check(
+        pool, arguments, "check",
+        "compare a pool's index, journal, space, names and counts, without changing anything; "
+        "status 1: there are problems, 2: it cannot be checked",
+        pool_check);
+    check.option("directory", check->directory, "a pool directory that no process has open")
         ->capture_default_str();
-    check.app.add_flag("--data", check.options->data,
-                       "also read all data, and compare it with its checksums");
+    check.flag("--data", check->data, "also read all data, and compare it with its checksums");
     check.app.parse_complete_callback([&arguments] { arguments.failed_status = 2; });
     Command<GrowOptions> grow(pool, arguments, "grow", "add a device file to a pool", pool_grow);
-    grow.app.add_option("place", grow.options->location, pool_help)->required();
-    grow.app.add_option("--size", grow.options->size, "size of the new device file: 512M, 4G, 1T");
-    grow.app.add_option("--device-dir", grow.options->device_directory,
-                        "put the file here instead, for example on another disk; an NVMe "
-                        "namespace (/dev/ng0n1) is used completely");
+    grow.option("place", grow->location, pool_help)->required();
+    grow.option("--size", grow->size, "size of the new device file: 512M, 4G, 1T");
+    grow.option("--device-dir", grow->device_directory,
+                "put the file here instead, for example on another disk; an NVMe namespace "
+                "(/dev/ng0n1) is used completely");
     grow.app.parse_complete_callback([options = grow.options] {
         if (options->size.empty() && options->device_directory.empty()) {
             throw CLI::RequiredError("--size");
         }
     });
     auto destroy = add("destroy", "remove a pool and everything in it", pool_destroy, pool_help);
-    destroy.app.add_flag("--yes", destroy.options->yes, "required: without it nothing is removed");
+    destroy.flag("--yes", destroy->yes, "required: without it nothing is removed");
 }
 
 void add_container(CLI::App& app, Arguments& arguments) {
-    CLI::App& container =
-        *app.add_subcommand("container", "create, list, query, set, check or destroy containers");
+    CLI::App& container = *app.add_subcommand(
+        "container", "create, list, query, set, rekey, check or destroy containers");
     container.require_subcommand(1);
     const auto add = [&](const char* name, const char* help,
                          Command<ContainerOptions>::Function function,
                          const char* what) -> Command<ContainerOptions> {
         Command<ContainerOptions> command(container, arguments, name, help, function);
-        command.app.add_option("uri", command.options->location, what)->required();
+        command.option("uri", command->location, what)->required();
         return command;
     };
     constexpr const char* uri =
         "the container's URI: ros2s+local:///POOL/CONTAINER?dir=DIR, or ros2s+dpu://HOST or "
         "ros2s://HOST with /POOL/CONTAINER";
     auto create = add("create", "make an empty container", container_create, uri);
-    create.app
-        .add_option("--chunk", create.options->chunk,
-                    "size of the chunks into which files are divided")
+    create.option("--chunk", create->chunk, "size of the chunks into which files are divided")
         ->capture_default_str();
-    create.app
-        .add_option("--encryption", create.options->encryption,
-                    "whether file data is encrypted: none, or aes-256-gcm")
+    create
+        .option("--encryption", create->encryption,
+                "whether file data is encrypted: none, or aes-256-gcm")
         ->capture_default_str();
-    create.app.add_option("--key", create.options->key,
-                          "the key that protects it: NAME, for $ROS2STORE_KEYS/NAME.key");
+    create.option("--key", create->key,
+                  "the key that protects it: NAME, for $ROS2STORE_KEYS/NAME.key");
     const auto with_caps = [](const Command<ContainerOptions>& command) {
-        command.app.add_option("--space,--size", command.options->space,
-                               "cap on its space, or the budget of a cache: 500GiB; 0: no cap");
-        command.app.add_option("--files", command.options->files,
-                               "cap on its number of files: 10M; 0: no cap");
+        command.option("--space,--size", command->space,
+                       "cap on its space, or the budget of a cache: 500GiB; 0: no cap");
+        command.option("--files", command->files, "cap on its number of files: 10M; 0: no cap");
     };
     const auto with_durability = [](const Command<ContainerOptions>& command) {
-        command.app.add_option("--durability", command.options->durability,
-                               "when changes are durable: durable (when they return), or fsync (at "
-                               "fsync and within a second, if the program itself opens the pool)");
+        command.option("--durability", command->durability,
+                       "when changes are durable: durable (when they return), or fsync (at fsync, "
+                       "and within a second)");
     };
     with_caps(create);
     with_durability(create);
-    create.app.add_flag("--cache", create.options->is_cache,
-                        "a cache: its files are blocks, which the engine evicts to keep within "
-                        "--size");
-    create.app.add_option("--ttl", create.options->ttl,
-                          "of a cache: blocks that are older are removed: 12h");
+    create.flag("--cache", create->is_cache,
+                "a cache: its files are blocks, which the engine evicts to keep within --size");
+    create.option("--ttl", create->ttl, "of a cache: blocks that are older are removed: 12h");
     auto set = add("set", "change a container's caps, owner or durability", container_set, uri);
     with_caps(set);
     with_durability(set);
-    set.app.add_option(
-        "--owner", set.options->owner,
-        "the new owner: a tenant, or the subject of a certificate; '': administrators");
+    set.option("--owner", set->owner,
+               "the new owner: a tenant, or the subject of a certificate; '': administrators");
     auto rekey =
         add("rekey", "protect an encrypted container with another key", container_rekey, uri);
-    rekey.app.add_option("--key", rekey.options->key, "the new key, as for create")->required();
+    rekey.option("--key", rekey->key, "the new key, as for create")->required();
     add("list", "list the containers of a pool", container_list,
         "a pool directory, or a URI of the pool: ros2s+dpu://HOST/POOL");
     add("query", "show a container's id, owner, durability, use and caps", container_query, uri);
     auto check = add("check", "find space and keys that belong to no file", container_check, uri);
-    check.app.add_flag("--free", check.options->free, "free the space and remove the keys");
+    check.flag("--free", check->free, "free the space and remove the keys");
     auto destroy =
         add("destroy", "remove a container and everything in it", container_destroy, uri);
-    destroy.app.add_flag("--yes", destroy.options->yes, "required: without it nothing is removed");
+    destroy.flag("--yes", destroy->yes, "required: without it nothing is removed");
 }
 
 void add_leases(CLI::App& app, Arguments& arguments) {
@@ -333,18 +321,16 @@ void add_leases(CLI::App& app, Arguments& arguments) {
                                "show which mounts keep names and attributes, and for whom others "
                                "wait: all for an administrator, else those of your tenant",
                                leases);
-    list.app
-        .add_option("place", list.options->location,
-                    "the directory of `up` (its engine), or a URI of an engine or a DPU")
+    list.option("place", list->location,
+                "the directory of `up` (its engine), or a URI of an engine or a DPU")
         ->required();
-    list.app.add_option("--holder", list.options->holder, "only this one");
+    list.option("--holder", list->holder, "only this one");
     Command<LeaseOptions> end(app, arguments, "evict",
                               "end the leases of a mount now; it may get others", evict);
-    end.app
-        .add_option("uri", end.options->location,
-                    "the container's URI, at the engine or DPU that shows the holder")
+    end.option("uri", end->location,
+               "the container's URI, at the engine or DPU that shows the holder")
         ->required();
-    end.app.add_option("holder", end.options->holder, "as `ros2store leases` shows it")->required();
+    end.option("holder", end->holder, "as `ros2store leases` shows it")->required();
 }
 
 void add_files(CLI::App& app, Arguments& arguments) {
@@ -352,7 +338,7 @@ void add_files(CLI::App& app, Arguments& arguments) {
                          Command<FileOptions>::Function function,
                          int least) -> Command<FileOptions> {
         Command<FileOptions> command(app, arguments, name, help, function);
-        command.app.add_option("place", command.options->locations, place_help)
+        command.option("place", command->locations, place_help)
             ->required()
             ->expected(least, -1)  // or more
             ->option_text(least > 1 ? "(two or more; the last is the destination)"
@@ -360,15 +346,14 @@ void add_files(CLI::App& app, Arguments& arguments) {
         return command;
     };
     auto ls_command = add("ls", "list directories", ls, 1);
-    ls_command.app.add_flag("-l,--long", ls_command.options->long_form, "mode, owner, size, time");
-    ls_command.app.add_flag("-a,--all", ls_command.options->all,
-                            "also names that begin with a dot");
-    ls_command.app.add_flag("-R,--recursive", ls_command.options->recursive, "also subdirectories");
+    ls_command.flag("-l,--long", ls_command->long_form, "mode, owner, size, time");
+    ls_command.flag("-a,--all", ls_command->all, "also names that begin with a dot");
+    ls_command.flag("-R,--recursive", ls_command->recursive, "also subdirectories");
     auto cp_command = add("cp", "copy files and trees, with modes, times and links", cp, 2);
-    cp_command.app.add_flag("-r,-R,--recursive", cp_command.options->recursive, "also directories");
-    cp_command.app.add_flag("-p,--preserve", cp_command.options->preserve,
-                            "at a local path, keep set-id bits, ACLs and, as root, owners; use it "
-                            "only with a source that you trust");
+    cp_command.flag("-r,-R,--recursive", cp_command->recursive, "also directories");
+    cp_command.flag("-p,--preserve", cp_command->preserve,
+                    "at a local path, keep set-id bits, ACLs and, as root, owners; use it only "
+                    "with a source that you trust");
     cp_command.app.footer(
         "DIR/. stands for the contents of DIR. Copies in a container keep owners, set-id bits and\n"
         "ACLs. Copies at a local path belong to you, without set-id bits and ACLs, unless -p is\n"
@@ -378,12 +363,11 @@ void add_files(CLI::App& app, Arguments& arguments) {
         "named .ros2store-…, which can be removed.");
     add("cat", "write files to standard output", cat, 1);
     auto rm_command = add("rm", "remove files and trees", rm, 1);
-    rm_command.app.add_flag("-r,-R,--recursive", rm_command.options->recursive, "also directories");
-    rm_command.app.add_flag("-f,--force", rm_command.options->force,
-                            "ignore files that do not exist");
+    rm_command.flag("-r,-R,--recursive", rm_command->recursive, "also directories");
+    rm_command.flag("-f,--force", rm_command->force, "ignore files that do not exist");
     auto mkdir_command = add("mkdir", "make directories", mkdir, 1);
-    mkdir_command.app.add_flag("-p,--parents", mkdir_command.options->parents,
-                               "also make parents; ignore directories that exist");
+    mkdir_command.flag("-p,--parents", mkdir_command->parents,
+                       "also make parents; ignore directories that exist");
     add("mv", "rename within a container", mv, 2);
     add("stat", "show the attributes of files", stat, 1);
 }
@@ -433,17 +417,17 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
     const auto add = [&](const char* name, const char* help,
                          Command<TenantOptions>::Function function) -> Command<TenantOptions> {
         Command<TenantOptions> command(tenant, arguments, name, help, function);
-        command.app
-            .add_option("place", command.options->location,
-                        "the directory of `up`, or the engine and any container of the pool: "
-                        "ros2s://HOST:PORT/POOL/CONTAINER")
+        command
+            .option("place", command->location,
+                    "the directory of `up`, or the engine and any container of the pool: "
+                    "ros2s://HOST:PORT/POOL/CONTAINER")
             ->required();
-        command.app.add_option("--certs", command.options->certificates,
-                               "a directory with the certificate of an administrator");
+        command.option("--certs", command->certificates,
+                       "a directory with the certificate of an administrator");
         return command;
     };
     const auto named = [](const Command<TenantOptions>& command) {
-        command.app.add_option("name", command.options->name, "the tenant's name")->required();
+        command.option("name", command->name, "the tenant's name")->required();
     };
     const auto with_settings = [&](const Command<TenantOptions>& command) {
         named(command);
@@ -466,9 +450,9 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
     auto revoke_command =
         add("revoke", "end a tenant's rights and sessions; it stays in the list", tenant_revoke);
     named(revoke_command);
-    revoke_command.app.add_option("--capability", revoke_command.options->capability,
-                                  "revoke only the capability with this id (`tenant show` and the "
-                                  "engine's log show ids)");
+    revoke_command.option(
+        "--capability", revoke_command->capability,
+        "revoke only the capability with this id (`tenant show` and the engine's log show ids)");
     named(
         add("remove",
             "remove a revoked tenant; its name and subjects are free, its containers have no owner",
@@ -488,91 +472,83 @@ void add_certificates(CLI::App& app, Arguments& arguments) {
     certs.require_subcommand(1);
     constexpr const char* directory = "the authority's directory";
     const auto add_common = [](Command<CertificateOptions>& command) {
-        command.app.add_option(
-            "--name", command.options->names,
-            "a DNS name or address under which the server is reached; repeat it");
-        command.app.add_option("--days", command.options->days, "how long certificates are valid")
+        command.option("--name", command->names,
+                       "a DNS name or address under which the server is reached; repeat it");
+        command.option("--days", command->days, "how long certificates are valid")
             ->capture_default_str();
     };
     Command<CertificateOptions> init(
         certs, arguments, "init", "make an authority, and certificates for a server and a client",
         certs_init);
-    init.app.add_option("directory", init.options->directory, directory)->required();
+    init.option("directory", init->directory, directory)->required();
     add_common(init);
     Command<CertificateOptions> issue(certs, arguments, "issue", "issue another certificate",
                                       certs_issue);
-    issue.app.add_option("directory", issue.options->directory, directory)->required();
-    issue.app.add_option("certificate", issue.options->name, "the certificate's name")->required();
-    issue.app.add_flag("--server", issue.options->server, "for an engine or DPU daemon");
-    issue.app.add_flag(
-        "--replace", issue.options->replace,
-        "replace the certificate of this name; running programs start to use the new "
-        "one");
+    issue.option("directory", issue->directory, directory)->required();
+    issue.option("certificate", issue->name, "the certificate's name")->required();
+    issue.flag("--server", issue->server, "for an engine or DPU daemon");
+    issue.flag("--replace", issue->replace,
+               "replace the certificate of this name; running programs start to use the new one");
     add_common(issue);
     Command<CertificateOptions> revoke(certs, arguments, "revoke",
                                        "revoke one certificate; its subject can get another one",
                                        certs_revoke);
-    revoke.app.add_option("directory", revoke.options->directory, directory)->required();
-    revoke.app
-        .add_option("certificate", revoke.options->name,
-                    "the certificate's name, or the path of its file, with a '/'")
+    revoke.option("directory", revoke->directory, directory)->required();
+    revoke
+        .option("certificate", revoke->name,
+                "the certificate's name, or the path of its file, with a '/'")
         ->required();
     Command<CertificateOptions> show(certs, arguments, "show", "show a certificate", certs_show);
-    show.app.add_option("file", show.options->directory, "NAME.crt")->required();
+    show.option("file", show->directory, "NAME.crt")->required();
 }
 
 void add_questions(CLI::App& app, Arguments& arguments) {
     Command<WhyOptions> why_command(
         app, arguments, "why", "show the path of a file's I/O, and trace one read step by step",
         why);
-    why_command.app.add_option("file", why_command.options->location, place_help)->required();
-    why_command.app
-        .add_option("--offset", why_command.options->offset,
-                    "offset of the 4 KiB to read: 4096, 64K, 1M")
+    why_command.option("file", why_command->location, place_help)->required();
+    why_command
+        .option("--offset", why_command->offset, "offset of the 4 KiB to read: 4096, 64K, 1M")
         ->transform(offset())
         ->capture_default_str();
-    why_command.app.add_flag("--write", why_command.options->write,
-                             "also trace a write of the same bytes; not through a mount");
-    why_command.app.add_option("--trace-file", why_command.options->trace_file,
-                               "also write the steps to this file, for ui.perfetto.dev");
+    why_command.flag("--write", why_command->write,
+                     "also trace a write of the same bytes; not through a mount");
+    why_command.option("--trace-file", why_command->trace_file,
+                       "also write the steps to this file, for ui.perfetto.dev");
     Command<DoctorOptions> doctor_command(
         app, arguments, "doctor", "show what this machine lacks, and the commands that fix it",
         doctor);
-    doctor_command.app
-        .add_option("place", doctor_command.options->location,
-                    "a directory of pools, or a URI whose server is to be examined "
-                    "too")
+    doctor_command
+        .option("place", doctor_command->location,
+                "a directory of pools, or a URI whose server is to be examined too")
         ->capture_default_str();
-    doctor_command.app.add_option("--certs", doctor_command.options->certificates,
-                                  "a directory of certificates to examine (default: those of the "
-                                  "directory's services, $ROS2STORE_CERTS, /etc/ros2store/certs)");
+    doctor_command.option("--certs", doctor_command->certificates,
+                          "a directory of certificates to examine (default: those of the "
+                          "directory's services, $ROS2STORE_CERTS, /etc/ros2store/certs)");
     Command<TopOptions> top_command(app, arguments, "top",
                                     "show the load of each tenant, from the daemons' metrics", top);
-    top_command.app
-        .add_option("place", top_command.options->locations,
-                    "pool directories with daemons, and addresses of metrics "
-                    "(http://127.0.0.1:9400)")
+    top_command
+        .option("place", top_command->locations,
+                "pool directories with daemons, and addresses of metrics (http://127.0.0.1:9400)")
         ->option_text("(any number) [.]");
-    top_command.app
-        .add_option("--interval", top_command.options->interval,
-                    "time between refreshes; rates are averages over it; 0.1 to 3600")
+    top_command
+        .option("--interval", top_command->interval,
+                "time between refreshes; rates are averages over it; 0.1 to 3600")
         ->check(interval())
         ->type_name("SECONDS")
         ->capture_default_str();
-    top_command.app.add_flag(
-        "--once", top_command.options->once,
-        "print one table after one interval, then exit; the default with --json and if "
-        "standard output is not a terminal");
-    top_command.app
-        .add_option("--by", top_command.options->by,
-                    "show requests by kind: of each tenant, mount, container or process")
+    top_command.flag("--once", top_command->once,
+                     "print one table after one interval, then exit; the default with --json and "
+                     "if standard output is not a terminal");
+    top_command
+        .option("--by", top_command->by,
+                "show requests by kind: of each tenant, mount, container or process")
         ->check(CLI::IsMember({"tenant", "mount", "container", "process"}))
         ->type_name("WHAT");
-    top_command.app.add_option(
-        "--password-file", top_command.options->password_file,
-        "a file whose first line is the password for all addresses; required for them "
-        "(default for directories: DIR/run/engine.metrics and "
-        "DIR/run/dpu.metrics)");
+    top_command.option(
+        "--password-file", top_command->password_file,
+        "a file whose first line is the password for all addresses; required for them (default for "
+        "directories: DIR/run/engine.metrics and DIR/run/dpu.metrics)");
     top_command.app.footer(
         "Tenants whose requests take the most time come first. REQ counts reads and writes,\n"
         "NAMES requests for names and attributes. P50 and P99 are times from arrival to reply.\n"
@@ -586,20 +562,18 @@ void add_plan(CLI::App& app, Arguments& arguments) {
     Command<PlanOptions> command(
         app, arguments, "plan",
         "compute how many machines the reads of GPUs need, from measured costs", plan);
-    const auto add = [&](const char* name, std::string& value, const char* help) {
-        return command.app.add_option(name, value, help);
-    };
-    PlanOptions& options = *command.options;
-    add("--gpus", options.gpus, "G: number of GPUs that read")->required();
-    add("--rate", options.rate, "r: samples per second of one GPU")->required();
-    add("--sample", options.sample, "s: size of a sample: 150kB, 4MiB")->required();
-    add("--hardware", options.hardware, "a YAML file that describes the machines");
-    add("--costs", options.costs,
-        "a file that ./dev bench costs wrote (default: the one of this build)");
-    add("--backend", options.backend, "what stores the data behind the DPUs: engine, rados, daos")
+    command.option("--gpus", command->gpus, "G: number of GPUs that read")->required();
+    command.option("--rate", command->rate, "r: samples per second of one GPU")->required();
+    command.option("--sample", command->sample, "s: size of a sample: 150kB, 4MiB")->required();
+    command.option("--hardware", command->hardware, "a YAML file that describes the machines");
+    command.option("--costs", command->costs,
+                   "a file that ./dev bench costs wrote (default: the one of this build)");
+    command
+        .option("--backend", command->backend,
+                "what stores the data behind the DPUs: engine, rados, daos")
         ->capture_default_str();
-    add("--provider", options.provider,
-        "how the DPUs reach it (default: ucx+tcp; rados and daos: tcp)");
+    command.option("--provider", command->provider,
+                   "how the DPUs reach it (default: ucx+tcp; rados and daos: tcp)");
     command.app.footer("docs/planning.md has the formulas and their limits.");
 }
 

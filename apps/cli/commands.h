@@ -191,6 +191,7 @@ Task<Result<>> certs_show(CommandContext context, CertificateOptions options);
 struct MountOptions {
     std::string uri;
     std::string mount_point;
+    std::string options;               // of mount(8); empty: none
     std::vector<std::string> further;  // for ros2store-fuse
 };
 // Becomes ros2store-fuse, and returns only on failure. With --json it starts one, and returns when

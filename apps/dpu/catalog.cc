@@ -41,7 +41,7 @@ Task<Result<object::ContainerRecord>> Catalog::create_container(
 Task<Result<std::unique_ptr<fs::FileSystem>>> Catalog::open(const Call& call,
                                                             const session::MountedContainer& which,
                                                             Report& report) {
-    const auto& [pool, container, authority, own, defers, alone_as] = which;
+    const auto& [pool, container, authority, own, defers, exclusive_as] = which;
     std::shared_ptr<object::ObjectStore> store;  // null: it is no pool with objects
     Result<std::unique_ptr<fs::FileSystem>> found;
     if (!served.containers(pool).empty()) {

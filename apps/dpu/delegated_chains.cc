@@ -8,6 +8,7 @@
 
 #include "ros2s/rights/decide.h"
 #include "ros2s/rpc/request.h"
+#include "ros2s/runtime/backoff.h"
 
 namespace ros2s::dpud {
 namespace {
@@ -15,9 +16,8 @@ namespace {
 // The time by which a host's facts may be newer than those that this process has from the engine.
 constexpr Duration news_max = std::chrono::seconds(1);
 constexpr Duration news_pause = std::chrono::milliseconds(10);
-// The pauses before an engine is asked again for a connection, after others have ended.
-constexpr Duration ending_pause = std::chrono::milliseconds(1);
-constexpr Duration ending_pause_max = std::chrono::milliseconds(64);
+// The attempts to connect to an engine after other connections have ended, in 127 ms.
+constexpr int ending_attempts = 7;
 // A tenant that needs a session does not end those which others use every now and then.
 constexpr Duration others_unused_min = std::chrono::seconds(1);
 
@@ -466,9 +466,10 @@ Task<Result<>> DelegatedChains::open(DelegatedSession& delegated, const Call& ca
     auto opened = co_await connection::DirectPool::open(reactor_, options, log_, said);
     const auto is_busy = [&] { return !opened && opened.error().code == Code::busy; };
     // The engine notices the end of a connection a moment later.
-    for (Duration pause = ending_pause; is_busy() && pause <= ending_pause_max; pause *= 2) {
+    Backoff pauses{.first = std::chrono::milliseconds(1), .longest = std::chrono::seconds(1)};
+    while (is_busy() && pauses.attempts < ending_attempts) {
         if (!end_longest_unused(pool, delegated.last().tenant) && ending_.running() == 0) break;
-        if (!co_await sleep_for(reactor_, pause, call.stop)) break;
+        if (!co_await sleep_for(reactor_, pauses.next(), call.stop)) break;
         said = {};
         opened = co_await connection::DirectPool::open(reactor_, options, log_, said);
     }

@@ -218,11 +218,15 @@ std::vector<exporter::Source> Dpu::metrics() const {
     front_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});
     sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});
-    sources.push_back({.list = {}, .others = [this] {
-                           return daemon::sources_of(sessions_, [this](const auto& session) {
-                               return mounts_.containers_of(session.id);
-                           });
-                       }});
+    sources.push_back(
+        {.list = {}, .others = [this] {
+             return daemon::sources_of(
+                 sessions_,
+                 [this](const auto& session) { return mounts_.containers_of(session.id); },
+                 [this](const auto& session) {
+                     return catalog_.pools.not_durable(mounts_.all_of(session.id));
+                 });
+         }});
     return sources;
 }
 

@@ -19,9 +19,8 @@ inline constexpr std::string_view reachable_help =
 [[nodiscard]] inline std::string engine_is_away(std::string_view engine, std::string_view pool,
                                                 std::string_view why) {
     return fmt::format(
-        "{}, which has the pool '{}', cannot be reached ({}): start "
-        "ros2store-engine there, or repair the connection to it. Requests of hosts wait 30 "
-        "s, then they fail",
+        "{}, which has the pool '{}', cannot be reached ({}): start ros2store-engine there, or "
+        "repair the connection to it. Requests of hosts wait 30 s, then they fail",
         engine, pool, why.empty() ? "it closed the connection" : why);
 }
 

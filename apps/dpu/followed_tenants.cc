@@ -105,8 +105,7 @@ void FollowedTenants::miss(const std::string& pool, std::string_view why) {
     silent_since_[pool] = reactor_.wall_time();
     log_.warning(
         "the engine at {} does not report the rights in the pool '{}' any more ({}): hosts of the "
-        "pool "
-        "wait until it does, because their rights may have been revoked",
+        "pool wait until it does, because their rights may have been revoked",
         address_, pool, why);
 }
 

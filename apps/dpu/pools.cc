@@ -250,19 +250,39 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Pools::open(const Call& call,
                                                           object::ObjectStore& store,
                                                           const session::MountedContainer& which,
                                                           Report& report) {
+    std::erase_if(unsynced_, [](const auto& each) { return each.second.expired(); });
+    const auto unsynced = std::make_shared<fs::Unsynced>();
+    if (which.defers) unsynced_[which.own] = unsynced;
     co_return co_await fs::open_container(
         call, reactor_, store, fmt::format("the pool '{}'", which.pool), which.container,
         {.orphan_grace = orphan_grace,
          .leaves_orphans = &leaves_orphans_,
-         .takes_leases = which.own != session::MountId{} && which.alone_as.empty(),
+         .takes_leases = which.own != session::MountId{} && which.exclusive_as.empty(),
          .defers = which.defers,
-         .alone_as = which.alone_as,
+         .exclusive_as = which.exclusive_as,
          .change_logs = &change_logs_,
+         .unsynced = unsynced,
          .listings = &listings_,
          .unfinished = &unfinished_,
          .layers = layers_.get(),
-         .log = log_},
+         .log = log_,
+         .mounted_as = which.own == session::MountId{}
+                           ? ""
+                           : fmt::format("mount {} of a host", which.own.value)},
         report);
+}
+
+daemon::NotDurable Pools::not_durable(std::span<const session::MountId> mounts) const {
+    daemon::NotDurable all;
+    for (const session::MountId each : mounts) {
+        const auto found = unsynced_.find(each);
+        const auto unsynced = found == unsynced_.end() ? nullptr : found->second.lock();
+        if (unsynced == nullptr) continue;
+        all.changes += unsynced->amount().changes;
+        all.bytes += unsynced->amount().bytes;
+        all.age = std::max(all.age, unsynced->age(reactor_.now()));
+    }
+    return all;
 }
 
 void Pools::add_metrics(std::vector<exporter::Source>& sources) const {

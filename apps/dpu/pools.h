@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,12 @@
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/connection/rados_pool.h"
 #include "ros2s/control/control_server.h"
+#include "ros2s/daemon/session_sources.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/fs/change_log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/fs/listing_memory.h"
+#include "ros2s/fs/unsynced.h"
 #include "ros2s/object/store_layer.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/stack.h"
@@ -96,6 +99,8 @@ class Pools {
     }
     // The bytes of names that open directories keep.
     [[nodiscard]] size_t listing_bytes() const { return listings_.bytes(); }
+    // Of these mounts together.
+    [[nodiscard]] daemon::NotDurable not_durable(std::span<const session::MountId> mounts) const;
     // Their counters, labelled by side (engine), pool, and the provider of the connection to the
     // engine (rados: to the cluster). They include `ros2store_engine_reachable`. They
     // live as long as this.
@@ -128,6 +133,8 @@ class Pools {
     // Of all mounts.
     fs::ChangeLogMemory change_logs_{
         {.per_subject = fs::ChangeLog::bytes_max, .in_all = size_t{256} << 20}};
+    // Of mounts that defer changes.
+    std::map<session::MountId, std::weak_ptr<const fs::Unsynced>> unsynced_;
     fs::ListingMemory listings_{size_t{64} << 20};
     Quota unfinished_{{.in_all = uint64_t{512} << 20}};
     std::map<std::string, Pool, std::less<>> pools_;

@@ -193,11 +193,13 @@ std::vector<exporter::Source> Engine::metrics() const {
     pools_.add_metrics(sources);
     data_->add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});
-    sources.push_back({.list = {}, .others = [this] {
-                           return daemon::sources_of(sessions_, [this](const auto& session) {
-                               return router_->containers_of(session.id);
-                           });
-                       }});
+    sources.push_back(
+        {.list = {}, .others = [this] {
+             return daemon::sources_of(
+                 sessions_,
+                 [this](const auto& session) { return router_->containers_of(session.id); },
+                 [this](const auto& session) { return pools_.not_durable(session); });
+         }});
     return sources;
 }
 

@@ -116,6 +116,13 @@ tenancy::TenantRegistry* Pools::tenants(std::string_view pool) {
     return found == tenants_.end() ? nullptr : found->second.get();
 }
 
+daemon::NotDurable Pools::not_durable(const session::Session& session) const {
+    const auto found = pools_.find(session.request.pool);
+    if (found == pools_.end()) return {};
+    const auto deferred = found->second->deferred_of(session.id.value);
+    return {deferred.changes, deferred.bytes, deferred.age};
+}
+
 object::LeaseTable* Pools::leases(std::string_view pool) {
     const auto found = pools_.find(pool);
     return found == pools_.end() ? nullptr : &found->second->leases();

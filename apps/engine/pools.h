@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ros2s/control/control_server.h"
+#include "ros2s/daemon/session_sources.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/pool/embedded_pool.h"
 
@@ -30,6 +31,7 @@ class Pools final : public control::PoolCatalog {
     [[nodiscard]] tenancy::TenantRegistry* tenants(std::string_view pool) override;
     [[nodiscard]] object::LeaseTable* leases(std::string_view pool) override;
     [[nodiscard]] const tenancy::TenantRegistry* tenants(std::string_view pool) const;
+    [[nodiscard]] daemon::NotDurable not_durable(const session::Session& session) const;
     // Of a pool that is open here.
     [[nodiscard]] Uuid id(std::string_view pool) const { return pools_.find(pool)->second->id(); }
     [[nodiscard]] std::string capability_keys_file(std::string_view pool) const {

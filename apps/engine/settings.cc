@@ -29,15 +29,14 @@ config::Table describe(Settings& s) {
         {"",
          "ros2store-engine: serves pools to clients on other machines, and on this one.",
          {config::text("pools", s.pools,
-                       "The directories of the pools, separated by commas, as made by "
-                       "`ros2store pool create`. This process owns them exclusively while it "
-                       "runs.")
+                       "The directories of the pools, separated by commas, as made by `ros2store "
+                       "pool create`. This process owns them exclusively while it runs.")
               .required(),
-          config::text("administrators", s.administrators_given,
-                       "Subjects of certificates, separated by semicolons, that may create, "
-                       "change and revoke the tenants of the pools with `ros2store tenant`, and "
-                       "see and end the leases of all clients with `ros2store leases` and "
-                       "`ros2store evict`. Empty: none.")},
+          config::text(
+              "administrators", s.administrators_given,
+              "Subjects of certificates, separated by semicolons, that may create, change and "
+              "revoke the tenants of the pools with `ros2store tenant`, and see and end the leases "
+              "of all clients with `ros2store leases` and `ros2store evict`. Empty: none.")},
          nullptr,
          {},
          &s.lines},
@@ -53,22 +52,22 @@ config::Table describe(Settings& s) {
          {config::text("listen", s.control,
                        "Addresses, separated by commas: HOST:PORT, [IPv6]:PORT, or unix:PATH."),
           config::text("certificates", s.certificates,
-                       "A directory with ca.crt, server.crt and server.key, as made by "
-                       "`ros2store certs init`. Renewed files are used without a restart.")}},
+                       "A directory with ca.crt, server.crt and server.key, as made by `ros2store "
+                       "certs init`. Renewed files are used without a restart.")}},
         {"data",
          "The data plane: bytes of trusted clients that the control plane has admitted.",
          {config::text(
               "listen", s.data,
-              "Providers and their addresses, separated by commas: shm PATH (this machine), "
-              "tls IP:PORT (any network, encrypted, with the certificates of the control plane), "
-              "ofi+verbs IP:PORT (RDMA), or, if `trusted_network` allows it, IP:PORT with "
-              "ucx+tcp, ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x or ofi+verbs;ofi_rxm. A client uses "
-              "the first of its own providers that is listed here."),
+              "Providers and their addresses, separated by commas: shm PATH (this machine), tls "
+              "IP:PORT (any network, encrypted, with the certificates of the control plane), "
+              "ofi+verbs IP:PORT (RDMA), or, if `trusted_network` allows it, IP:PORT with ucx+tcp, "
+              "ofi+tcp;ofi_rxm, ucx+rc, ucx+dc_x or ofi+verbs;ofi_rxm. A client uses the first of "
+              "its own providers that is listed here."),
           daemon::describe_trusted_network(s.trusted_network),
           config::text("ucx_device", s.ucx_device,
-                       "The network device of the ucx and ofi providers: lo, eth0, or "
-                       "mlx5_0:1. In a list with commas, each provider uses the first device "
-                       "that it supports, so ucx+tcp and ucx+rc can be used together.")}},
+                       "The network device of the ucx and ofi providers: lo, eth0, or mlx5_0:1. In "
+                       "a list with commas, each provider uses the first device that it supports, "
+                       "so ucx+tcp and ucx+rc can be used together.")}},
         {"capabilities",
          "What this engine signs for tenants of its pools, so that a DPU can show for which tenant "
          "it sends requests (docs/decisions/0580).",

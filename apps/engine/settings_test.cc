@@ -44,10 +44,9 @@ TEST(EngineSettings, DefaultsAdmitNobodyWithoutATicket) {
             "trusted_network: loopback");
     refused("pools: /a\ndata: {listen: ucx+tcp 192.0.2.1:7401, trusted_network: yes}", "device lo");
     refused("pools: /a\ndata: {listen: ucx+rc 192.0.2.1:7401}", "trusted_network: yes");
-    EXPECT_TRUE(
-        Settings::parse("pools: /a\ndata: {listen: ucx+tcp 192.0.2.1:7401, "
-                        "trusted_network: yes, ucx_device: eth0}",
-                        "file", report))
+    EXPECT_TRUE(Settings::parse(
+        "pools: /a\ndata: {listen: ucx+tcp 192.0.2.1:7401, trusted_network: yes, ucx_device: eth0}",
+        "file", report))
         << report.text();
 }
 

@@ -6,6 +6,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/codec.h"
+#include "ros2s/base/process_end.h"
 
 namespace ros2s::engined {
 namespace {
@@ -33,12 +34,28 @@ StoreRouter::StoreRouter(session::SessionTable& sessions, Pools& pools)
 }
 StoreRouter::~StoreRouter() { sessions_.unwatch(*this); }
 
+namespace {
+
+// A mount that was killed comes back for nothing. Hosts of a DPU come back through the next one,
+// and children of a program with what it had open: their pins last as long as pins without a
+// session.
+bool is_over(const session::Session& session) {
+    const bool is_mount = session.request.program.starts_with("ros2store-fuse");
+    return is_mount && session.process > 0 && has_ended(static_cast<pid_t>(session.process));
+}
+
+}  // namespace
+
 // Its connections have ended, because the gate watches sessions, too, and was registered before.
 Task<> StoreRouter::session_ending(session::Session& session) {
     const auto server = servers_.find(session.request.pool);
     // Of an engine that ends, clients come back to the next one. Nobody had their locks meanwhile.
-    const bool has_ended = server != servers_.end() && !sessions_.is_closing();
-    if (has_ended) server->second->session_ended(session.id.value);
+    const bool is_served = server != servers_.end() && !sessions_.is_closing();
+    if (is_served && is_over(session)) {
+        server->second->client_ended(session.id.value);
+    } else if (is_served) {
+        server->second->session_ended(session.id.value);
+    }
     decisions_.erase(decisions_.lower_bound({session.id.value, Uuid{}}),
                      decisions_.lower_bound({session.id.value + 1, Uuid{}}));
     co_return;
@@ -180,13 +197,12 @@ Result<> StoreRouter::refuse(const rpc::Request& request, rights::Right right,
     sessions_.audit().say(event_of(
         session, session::action_of(right), {.pool = who.pool, .container = label},
         AuditDecision::refused, Error{.code = Code::denied},
-        session.shows
-            ? fmt::format("{} may not {} the container {}: refused; its capability lacks the "
-                          "right, which `ros2store tenant set` can give",
-                          session.who(), to_string(right), container)
-            : session::not_allowed_text(who.subject, who.from, to_string(right),
-                                        "the container " + container,
-                                        fmt::format("{}: {}", to_string(right), container))));
+        session.shows ? fmt::format("{} may not {} the container {}: refused; its capability lacks "
+                                    "the right, which `ros2store tenant set` can give",
+                                    session.who(), to_string(right), container)
+                      : session::not_allowed_text(
+                            who.subject, who.from, to_string(right), "the container " + container,
+                            fmt::format("{}: {}", to_string(right), container))));
     return fail(Code::denied);
 }
 

@@ -12,6 +12,7 @@
 #include "request.h"
 #include "ros2s/api/mount_trace.h"
 #include "ros2s/fs/acl.h"
+#include "ros2s/fs/unsynced.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::fuse {
@@ -48,11 +49,22 @@ void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     run(request, getattr_task, node_of(node), server_of(request).asks_for_birth_time());
 }
 
+// Where the kernel keeps writes, it has the times: it has checked who may set them. It also tells
+// them after a rename, as the user who may rename the file, but perhaps not write to it.
+bool changes_times_only(const fs::SetAttributes& changes) noexcept {
+    const bool changes_more = changes.mode || changes.uid || changes.gid || changes.size ||
+                              changes.flags || changes.clears_set_ids;
+    return !changes_more;
+}
+
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
                     TimesSet times) {
     const UserCall user(server, request, node);
+    Call call = user.call;
+    static constexpr fs::Caller kernel{.uid = 0, .gid = 0};
+    if (server.is_exclusive() && changes_times_only(changes)) call.caller = &kernel;
     server.borrowed_files().kernel().setting_begins(node);
-    const auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
+    const auto changed = co_await server.file_system().set_attributes(call, node, changes);
     if (changed) {
         note_if_cut(server, node, times.accessed, changed->accessed);
         note_if_cut(server, node, times.modified, changed->modified);
@@ -157,7 +169,7 @@ Task<> set_flags_task(Server& server, fuse_req_t request, fs::NodeId node, uint3
 void ioctl(fuse_req_t request, fuse_ino_t node, unsigned command, void*, fuse_file_info* file,
            unsigned, const void* given, size_t given_bytes, size_t) {
     // Past a kernel that keeps writes, programs would see old bytes.
-    const bool lends = !server_of(request).writes_back();
+    const bool lends = !server_of(request).is_exclusive();
     if (lends && lend_by_ioctl(request, node_of(node), command, file, given, given_bytes)) return;
     switch (command) {
         case FS_IOC_GETFLAGS:
@@ -234,6 +246,9 @@ Task<Result<std::string>> value_of(Server& server, fuse_req_t request, fs::NodeI
     }
     if (node == fs::root_node && name == api::mount_status_attribute && server.options().status) {
         co_return server.options().status();
+    }
+    if (name == fs::unsynced_attribute && server.options().unsynced) {
+        co_return server.options().unsynced();
     }
     const UserCall user(server, request);
     co_return co_await server.file_system().get_xattr(user.call, node, name);

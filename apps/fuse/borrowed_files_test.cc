@@ -86,7 +86,7 @@ class Lending : public ::testing::Test {
         Server server(**files, reactor, self.blocking_,
                       {.mount_point = self.directory_,
                        .source = "test",
-                       .sharing = Sharing::exclusive,
+                       .sharing = Sharing::none,
                        .allow_other = ::geteuid() == 0});
         EXPECT_TRUE(server.mount(report)) << report.text();
         Nursery nursery(reactor, 1);

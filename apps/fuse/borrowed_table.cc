@@ -22,7 +22,7 @@ BorrowedTable::BorrowedTable(Server& server, KernelView& kernel)
 fs::FileHandle BorrowedTable::add(fs::NodeId node, fs::FileHandle handle, bool keeps_set_ids) {
     const fs::FileHandle number{++last_};
     files_[number] = {.node = node, .handle = handle, .keeps_set_ids = keeps_set_ids};
-    of_descriptors_[handle].push_back(number);
+    of_descriptors_[handle].insert(number);
     kernel_.borrowed(node);
     return number;
 }
@@ -42,9 +42,9 @@ Task<> BorrowedTable::close(fs::FileHandle number) {
     if (file == files_.end()) co_return;
     file->second.has_ended = true;
     const auto all = of_descriptors_.find(file->second.handle);
-    if (all != of_descriptors_.end() && std::erase(all->second, number) > 0 &&
-        all->second.empty()) {
-        of_descriptors_.erase(all);
+    if (all != of_descriptors_.end()) {
+        all->second.erase(number);
+        if (all->second.empty()) of_descriptors_.erase(all);
     }
     co_await until_unused(number);
     kernel_.returned(file->second.node);

@@ -4,8 +4,8 @@
 // Used on the server's core.
 #pragma once
 #include <map>
+#include <set>
 #include <utility>
-#include <vector>
 
 #include "borrowed_file_system.h"
 #include "ros2s/runtime/sync.h"
@@ -69,7 +69,7 @@ class BorrowedTable final : public BorrowedFileSystem::Files {
     KernelView& kernel_;
     uint64_t last_ = 0;
     std::map<fs::FileHandle, File> files_;
-    std::map<fs::FileHandle, std::vector<fs::FileHandle>> of_descriptors_;
+    std::map<fs::FileHandle, std::set<fs::FileHandle>> of_descriptors_;
     Event idle_;
 };
 

@@ -132,9 +132,7 @@ CO_TEST(CachedPages, PagesAndDirectWritesWaitForEachOther, sim::World, world, 1)
     co_await start(Kind::paged, {page, page}, 1, "5");  // at once
     pages.closed(file);
     co_await nursery.join();
-    EXPECT_EQ(log,
-              "125521"
-              "3344");
+    EXPECT_EQ(log, "1255213344");
     EXPECT_FALSE(co_await pages.begin(file, Kind::paged, {0, page}));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "request.h"
+#include "ros2s/runtime/backoff.h"
 
 namespace ros2s::fuse {
 namespace {
@@ -27,7 +28,7 @@ constexpr int opened_to_execute = 0x20;
 fs::OpenFlags to_flags(const Server& server, int flags) noexcept {
     const int access = flags & O_ACCMODE;
     // A kernel that keeps writes reads the rest of a page that is written in part.
-    return {.read = access != O_WRONLY || server.writes_back(),
+    return {.read = access != O_WRONLY || server.is_exclusive(),
             .write = access != O_RDONLY,
             .append = appends(server, flags),
             .truncate = (flags & O_TRUNC) != 0,
@@ -65,7 +66,7 @@ void fill_opened(Server& server, const fs::Caller& user, fs::OpenFlags flags,
     file.fh = opened.handle.value;
     file.keep_cache = keeps;
     // A page that is written back would not get to the end.
-    const bool must_append = server.writes_back() && server.is_append_only(opened.handle);
+    const bool must_append = server.is_exclusive() && server.is_append_only(opened.handle);
     file.direct_io = must_append || (!server.caches() && lease == 0);
 }
 
@@ -85,7 +86,6 @@ constexpr Duration second_create_max = std::chrono::seconds(2);
 constexpr int second_create_attempts = 32;
 // Something was there, and is gone; or the file system cannot have such a name.
 constexpr int invalid_attempts_max = 4;
-constexpr Duration attempt_pause_max = std::chrono::milliseconds(8);
 
 Task<bool> exists(fs::FileSystem& file_system, const Call& call, fs::NodeId parent,
                   std::string name) {
@@ -126,7 +126,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     const bool is_second = server.second_creates().take(thread, parent, name);
     const Time until = server.reactor().now() + second_create_max;
     Result<fs::Opened> opened;
-    Duration pause = std::chrono::milliseconds(1);
+    Backoff pauses{.first = std::chrono::milliseconds(1), .longest = std::chrono::milliseconds(8)};
     int invalid_attempts = 0;
     for (int attempt = 1;; ++attempt) {
         opened = co_await file_system.create(user.call, parent, name, mode, flags,
@@ -146,8 +146,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
         } else if (code != Code::invalid || ++invalid_attempts == invalid_attempts_max) {
             break;
         }
-        co_await sleep_for(server.reactor(), pause);
-        pause = std::min(2 * pause, attempt_pause_max);
+        co_await sleep_for(server.reactor(), pauses.next());
     }
     if (!opened) {
         reply_error(request, co_await error_in(server, user.call, parent, opened.error()));
@@ -518,7 +517,7 @@ Task<> lseek_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileH
 }
 void lseek(fuse_req_t request, fuse_ino_t node, off_t offset, int whence, fuse_file_info* file) {
     // The file system does not know the writes that the kernel keeps. The kernel finds no holes.
-    if (server_of(request).writes_back()) return void(fuse_reply_err(request, ENOSYS));
+    if (server_of(request).is_exclusive()) return void(fuse_reply_err(request, ENOSYS));
     run(request, lseek_task, node_of(node), handle_of(*file), static_cast<uint64_t>(offset),
         whence == SEEK_DATA ? fs::SeekFor::data : fs::SeekFor::hole);
 }

@@ -95,6 +95,7 @@ void getlk(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* l
 
 void set(fuse_req_t request, fs::FileHandle handle, const Lock& lock, bool waits) {
     Server& server = server_of(request);
+    if (lock.mode != LockMode::none) server.write_handles().may_be_locked(handle);
     if (!waits || lock.mode == LockMode::none) {
         return run_unslotted(server,
                              lock_task(server, request, handle, lock, fs::LockHow::now, {}));

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <iostream>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "connection_guard.h"
 #include "mount_helper.h"
@@ -58,10 +60,10 @@ Task<> serve_then_stop_watching(Server& server, SignalWatch& watch, StopSource& 
 Sharing sharing_of(const Options& options, const fs::FileSystem& files) {
     const bool is_embedded = options.uri.transport == api::Uri::Transport::local &&
                              dynamic_cast<const fs::Dfs*>(&files) != nullptr;
-    return options.exclusive || is_embedded ? Sharing::exclusive : Sharing::shared;
+    return options.exclusive || is_embedded ? Sharing::none : Sharing::shared;
 }
 
-// By which others learn who has the container alone.
+// By which others learn who has the exclusive mount.
 std::string name_of(const std::string& mount_point) {
     std::array<char, HOST_NAME_MAX + 1> host{};
     if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
@@ -74,6 +76,15 @@ std::function<std::string()> status_source(api::Deployment& deployment) {
     if (deployment.pool() == nullptr) return {};
     return [&pool = *deployment.pool()] {
         return fmt::format("{} {}", pool.targets(), pool.read_only_reason());
+    };
+}
+
+std::function<std::string()> unsynced_source(api::Deployment& deployment) {
+    if (deployment.pool() == nullptr || !deployment.file_system().is_deferred()) return {};
+    return [&pool = *deployment.pool()] {
+        const auto deferred = pool.deferred_of(0);
+        return fmt::format("{} {} {}", deferred.changes, deferred.bytes,
+                           deferred.age / std::chrono::milliseconds(1));
     };
 }
 
@@ -113,13 +124,14 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                    .device = root_mount != nullptr ? root_mount->take_device() : -1,
                    .sharing = sharing_of(options, deployment.file_system()),
                    .caching = options.caching,
-                   .writeback = options.exclusive,
+                   .exclusive = options.exclusive,
                    .read_only = options.read_only || is_fixed,
                    .allow_other = options.allow_other,
                    .no_exec = options.no_exec,
                    .asks_for_groups = options.uri.transport == api::Uri::Transport::dpu,
                    .access_lists = has_lists,
                    .status = status_source(deployment),
+                   .unsynced = unsynced_source(deployment),
                    .log = environment.log});
     SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals,
                       root_mount);
@@ -193,7 +205,7 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
     how.through_owner = false;
     how.read_only = options.read_only;
     how.caches = options.caching;
-    if (options.exclusive) how.alone_as = name_of(mount_point);
+    if (options.exclusive) how.exclusive_as = name_of(mount_point);
     how.embedded = {.program = "ros2store-fuse",
                     .mount_point = mount_point,
                     .container = options.uri.container};
@@ -264,24 +276,40 @@ int run(const Options& options) {
     return result ? 0 : failed(result.error());
 }
 
+std::optional<Options> parse(std::vector<std::string> arguments, int& exit_status) {
+    std::vector<char*> pointers;
+    for (std::string& each : arguments) pointers.push_back(each.data());
+    pointers.push_back(nullptr);
+    return parse_options(static_cast<int>(arguments.size()), pointers.data(), exit_status);
+}
+
 // mount(8) documents 1 for a wrong command and 32 for a failed mount.
-int run_as_mount_helper(int count, char** arguments) {
+int run_as_mount_helper(std::span<const char* const> arguments) {
     constexpr int wrong_command = 1, failed = 32;
     Report report;
-    auto translated = translate_mount_helper({arguments, static_cast<size_t>(count)}, report);
+    auto translated = translate_mount_helper(arguments, report);
     if (!translated) {
         std::fprintf(stderr, "mount.ros2store: %s\n", report.text().c_str());
         return wrong_command;
     }
     if (translated->empty()) return 0;
-    std::vector<char*> pointers;
-    for (std::string& each : *translated) pointers.push_back(each.data());
-    pointers.push_back(nullptr);
     int exit_status = 0;
-    const auto options =
-        parse_options(static_cast<int>(translated->size()), pointers.data(), exit_status);
+    const auto options = parse(std::move(*translated), exit_status);
     if (!options) return exit_status == 0 ? 0 : wrong_command;
     return run(*options) == 0 ? 0 : failed;
+}
+
+int run_as_itself(std::span<const char* const> arguments) {
+    constexpr int wrong_command = 2;
+    Report report;
+    auto translated = translate_mount_options(arguments, report);
+    if (!translated) {
+        std::fprintf(stderr, "ros2store-fuse: %s\n", report.text().c_str());
+        return wrong_command;
+    }
+    int exit_status = 0;
+    const auto options = parse(std::move(*translated), exit_status);
+    return options ? run(*options) : exit_status;
 }
 
 }  // namespace
@@ -296,9 +324,8 @@ int main(int count, char** arguments) {
     ros2s::end_without_memory();
     // gRPC would print its own lines about a failure that our one line describes.
     setenv("GRPC_VERBOSITY", "NONE", 0);
-    int exit_status = 0;
     using namespace ros2s::fuse;
-    if (count > 0 && is_mount_helper(arguments[0])) return run_as_mount_helper(count, arguments);
-    const auto options = parse_options(count, arguments, exit_status);
-    return options ? run(*options) : exit_status;
+    const std::span<const char* const> given(arguments, static_cast<size_t>(count));
+    if (count > 0 && is_mount_helper(given.front())) return run_as_mount_helper(given);
+    return run_as_itself(given);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 namespace ros2s::fuse {
 namespace {
@@ -25,12 +26,11 @@ Result<std::string> refuse(std::string_view option, Report& report) {
                            "Use noatime, or leave it out",
                            option);
     }
-    return report.fail(
-        Code::invalid,
-        "the mount option '{}' is not supported. Supported are ro, allow_other, "
-        "no_cache, noexec, exclusive, sync, dirsync and durability=durable. Accepted without "
-        "effect are {}, user=, comment=, x-* and X-*",
-        option, fmt::join(without_effect, ", "));
+    return report.fail(Code::invalid,
+                       "the mount option '{}' is not supported. Supported are ro, allow_other, "
+                       "no_cache, noexec, exclusive, sync, dirsync and durability=durable. "
+                       "Accepted without effect are {}, user=, comment=, x-* and X-*",
+                       option, fmt::join(without_effect, ", "));
 }
 
 // Empty: it has no effect here.
@@ -51,7 +51,39 @@ Result<std::string> argument_for(std::string_view option, Report& report) {
     return refuse(option, report);
 }
 
+std::vector<std::string_view> split(std::string_view list) {
+    std::vector<std::string_view> options;
+    while (!list.empty()) {
+        const size_t comma = std::min(list.find(','), list.size());
+        options.push_back(list.substr(0, comma));
+        list.remove_prefix(std::min(comma + 1, list.size()));
+    }
+    return options;
+}
+
+Result<> add_options(std::string_view list, std::vector<std::string>& arguments, Report& report) {
+    for (const std::string_view option : split(list)) {
+        ROS2S_TRY_ASSIGN(std::string argument, argument_for(option, report));
+        if (!argument.empty()) arguments.push_back(std::move(argument));
+    }
+    return {};
+}
+
 }  // namespace
+
+Result<std::vector<std::string>> translate_mount_options(std::span<const char* const> arguments,
+                                                         Report& report) {
+    std::vector<std::string> translated;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+        const std::string_view given = arguments[i];
+        if (given == "-o" && i + 1 < arguments.size()) {
+            ROS2S_TRY(add_options(arguments[++i], translated, report));
+        } else {
+            translated.emplace_back(given);
+        }
+    }
+    return translated;
+}
 
 bool is_mount_helper(std::string_view program) {
     const size_t slash = program.rfind('/');
@@ -63,20 +95,14 @@ Result<std::vector<std::string>> translate_mount_helper(std::span<const char* co
     std::vector<std::string> translated{arguments.front()};
     bool tries_only = false;
     bool is_sloppy = false;
-    std::vector<std::string_view> options;
+    std::vector<std::string_view> lists;
     for (size_t i = 1; i < arguments.size(); ++i) {
         const std::string_view given = arguments[i];
         if (given == "-o" || given == "-t") {
             if (++i == arguments.size()) {
                 return report.fail(Code::invalid, "{} needs a value", given);
             }
-            if (given == "-t") continue;
-            std::string_view list = arguments[i];
-            while (!list.empty()) {
-                const size_t comma = std::min(list.find(','), list.size());
-                options.push_back(list.substr(0, comma));
-                list.remove_prefix(std::min(comma + 1, list.size()));
-            }
+            if (given == "-o") lists.emplace_back(arguments[i]);
         } else if (given.starts_with("-") && given.find_first_not_of("sfnv", 1) == given.npos) {
             tries_only = tries_only || given.contains('f');
             is_sloppy = is_sloppy || given.contains('s');
@@ -84,11 +110,15 @@ Result<std::vector<std::string>> translate_mount_helper(std::span<const char* co
             translated.emplace_back(given);
         }
     }
-    for (const std::string_view option : options) {
-        Report ignored;
-        auto argument = argument_for(option, is_sloppy ? ignored : report);
-        if (!argument && !is_sloppy) return fail(argument.error());
-        if (argument && !argument->empty()) translated.push_back(std::move(*argument));
+    for (const std::string_view list : lists) {
+        if (!is_sloppy) {
+            ROS2S_TRY(add_options(list, translated, report));
+            continue;
+        }
+        for (const std::string_view option : split(list)) {
+            Report ignored;
+            std::ignore = add_options(option, translated, ignored);
+        }
     }
     if (tries_only) translated.clear();
     return translated;

@@ -1,4 +1,5 @@
-// The command line of mount(8): it runs /sbin/mount.ros2store URI MOUNT_POINT [-sfnv] [-o OPTIONS],
+// Options as mount(8) has them. `ros2store-fuse -o OPTIONS` takes them, and so does the command
+// line of mount(8): it runs /sbin/mount.ros2store URI MOUNT_POINT [-sfnv] [-o OPTIONS],
 // which the package makes a link to this program. So `mount -t ros2store`, fstab and systemd's
 // units work.
 //
@@ -14,6 +15,10 @@
 
 namespace ros2s::fuse {
 
+// A command line of ros2store-fuse, with its own options instead of -o OPTIONS. Errors: invalid;
+// the report names the option.
+[[nodiscard]] Result<std::vector<std::string>> translate_mount_options(
+    std::span<const char* const> arguments, Report& report);
 // Of the program's own name.
 [[nodiscard]] bool is_mount_helper(std::string_view program);
 // The same command for ros2store-fuse, with the program's name; empty if mount(8) only tries its

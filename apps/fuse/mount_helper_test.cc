@@ -59,6 +59,17 @@ TEST(MountHelper, UnknownOptionIsRefused) {
                 ElementsAre("m", "uri", "/mnt", "--read-only"));
 }
 
+TEST(MountHelper, OptionsOfTheProgramItselfAreTranslated) {
+    Report report;
+    const std::vector<const char*> given{"m", "uri", "/mnt", "-o", "exclusive,nosuid", "-f"};
+    const auto own = translate_mount_options(given, report);
+    ASSERT_TRUE(own) << report.text();
+    EXPECT_THAT(*own, ElementsAre("m", "uri", "/mnt", "--exclusive", "-f"));
+    const std::vector<const char*> unknown{"m", "uri", "/mnt", "-o", "writeback"};
+    EXPECT_FALSE(translate_mount_options(unknown, report));
+    EXPECT_THAT(report.text(), AllOf(HasSubstr("'writeback'"), HasSubstr("allow_other")));
+}
+
 TEST(MountHelper, FakeMountDoesNothing) {
     EXPECT_THAT(translated({"m", "uri", "/mnt", "-f"}), IsEmpty());
 }

@@ -64,24 +64,19 @@ void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode)
     run(request, mkdir_task, node_of(parent), name, mode);
 }
 
-Task<> unlink_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
+using Remove = Task<Result<>> (fs::FileSystem::*)(const Call&, fs::NodeId, std::string_view);
+Task<> remove_task(Server& server, fuse_req_t request, Remove remove, fs::NodeId parent,
+                   std::string name) {
     const UserCall user(server, request);
     const NamesChange change(server, parent);
-    const auto done = co_await server.file_system().unlink(user.call, parent, name);
+    const auto done = co_await (server.file_system().*remove)(user.call, parent, name);
     reply(request, co_await named_in(server, user.call, parent, done));
 }
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
-    run(request, unlink_task, node_of(parent), name);
-}
-
-Task<> rmdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
-    const UserCall user(server, request);
-    const NamesChange change(server, parent);
-    const auto done = co_await server.file_system().rmdir(user.call, parent, name);
-    reply(request, co_await named_in(server, user.call, parent, done));
+    run(request, remove_task, &fs::FileSystem::unlink, node_of(parent), name);
 }
 void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
-    run(request, rmdir_task, node_of(parent), name);
+    run(request, remove_task, &fs::FileSystem::rmdir, node_of(parent), name);
 }
 
 Task<> symlink_task(Server& server, fuse_req_t request, std::string target, fs::NodeId parent,

@@ -14,6 +14,9 @@ unmounted. With ros2s+local it is the pool's owner while it is mounted: other ro
 reach the container through the mount point.)";
 
 constexpr const char* more = R"(
+OPTIONS OF MOUNT(8)
+  -o ro,allow_other,no_cache,noexec,exclusive,sync has the effect of the options above.
+
 DURABILITY
   A write(2), and every change of a name or an attribute, is durable when the call returns, also
   without fsync. What a program stores through a shared memory mapping is durable after msync.

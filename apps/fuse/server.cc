@@ -17,6 +17,7 @@
 #include "operations.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/mount_table.h"
+#include "ros2s/base/process_end.h"
 #include "ros2s/fs/acl.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/runtime/rest.h"
@@ -55,6 +56,8 @@ T body_of(ConstBytes request) noexcept {
 constexpr uint64_t direct_io_allow_mmap = uint64_t{1} << 36;  // Linux 6.6
 constexpr uint64_t handle_killpriv = FUSE_HANDLE_KILLPRIV_V2;
 constexpr uint64_t setxattr_ext = FUSE_SETXATTR_EXT;
+// libfuse knows this one, and does not pass it on.
+constexpr uint64_t parallel_dirops = FUSE_PARALLEL_DIROPS;
 
 // Requests that libfuse 3.14 does not know, either. FUSE_TMPFILE (Linux 6.2) has the body and the
 // reply of FUSE_CREATE; an overlay sends it without O_TMPFILE in the flags. FUSE_STATX (Linux 6.6)
@@ -92,7 +95,8 @@ Server::Server(fs::FileSystem& file_system, Reactor& reactor, BlockingPool& bloc
       options_(std::move(options)),
       ready_(reactor),
       slots_(reactor, options_.requests_max),
-      nursery_(reactor, options_.requests_max),
+      nursery_(reactor, options_.requests_max + left_behind_max),
+      killed_looks_(reactor, 1),
       waits_(reactor, waits_max),
       receive_buffers_(16),
       read_buffers_(16),
@@ -203,7 +207,7 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     connection.max_background = static_cast<unsigned>(options_.requests_max);
     connection.congestion_threshold = connection.max_background * 3 / 4;
     // Otherwise an acknowledged write is durable, so the kernel must not acknowledge writes itself.
-    want(FUSE_CAP_WRITEBACK_CACHE, writes_back());
+    want(FUSE_CAP_WRITEBACK_CACHE, is_exclusive());
     want(FUSE_CAP_SPLICE_READ, false);
     want(FUSE_CAP_SPLICE_WRITE, false);
     want(FUSE_CAP_SPLICE_MOVE, false);
@@ -212,7 +216,6 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     // reply, after that. It does not if the write is asynchronous: a page that was read meanwhile
     // would stay, with the old bytes.
     want(FUSE_CAP_ASYNC_DIO, !caches());
-    want(FUSE_CAP_PARALLEL_DIROPS, true);
     want(FUSE_CAP_ATOMIC_O_TRUNC, true);
     want(FUSE_CAP_EXPORT_SUPPORT, true);
     // Attributes that come with names are for the kernel's cache. Without it, the kernel would drop
@@ -229,7 +232,8 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     want(FUSE_CAP_DONT_MASK, options_.access_lists);
     // The kernel then leaves set-id bits to us, and says who may keep them. And it does not look
     // for file capabilities before each write.
-    const uint64_t wanted = handle_killpriv | (caches() ? 0 : direct_io_allow_mmap) |
+    const uint64_t wanted = handle_killpriv | parallel_dirops |
+                            (caches() ? 0 : direct_io_allow_mmap) |
                             (options_.access_lists ? setxattr_ext : 0);
     flags_past_libfuse_ = offered_flags(current_request()) & wanted;
     shaking_hands_ = true;
@@ -367,6 +371,7 @@ void Server::translate() noexcept {
     if (current_bytes_ < sizeof header) return;
     std::memcpy(&header, current_.get(), sizeof header);
     current_opcode_ = header.opcode;
+    current_identity_ = {.unique = header.unique, .thread = static_cast<pid_t>(header.pid)};
     switch (header.opcode) {
         case FUSE_SETXATTR:
             if ((flags_past_libfuse_ & setxattr_ext) != 0) shorten_setxattr(header);
@@ -395,6 +400,9 @@ bool Server::asks_for_birth_time() const noexcept { return current_opcode_ == op
 
 void Server::dispatch() {
     translate();
+    if (current_opcode_ == FUSE_INTERRUPT) {
+        interrupted(body_of<fuse_interrupt_in>(current_request()).unique);
+    }
     fuse_buf buffer{};
     buffer.mem = current_.get();
     buffer.size = current_bytes_;
@@ -407,19 +415,72 @@ void Server::dispatch() {
 void Server::run(Task<> task) {
     ROS2S_CHECK(!current_runs_);
     current_runs_ = true;
-    // serve() holds a unit of the slots, of which there are as many as the nursery accepts.
-    ROS2S_CHECK(nursery_.try_spawn(run_and_release(std::move(task))));
+    // serve() holds a unit of the slots. The nursery accepts more than there are.
+    ROS2S_CHECK(nursery_.try_spawn(run_and_release(std::move(task), current_identity_)));
 }
 
 void Server::wait(Task<> task) { ROS2S_CHECK(waits_.try_spawn(std::move(task))); }
 
-Task<> Server::run_and_release(Task<> task) {
-    co_await std::move(task);
+Task<> Server::run_and_release(Task<> task, RunningRequests::Request request) {
+    {
+        const RunningRequests::Running running(running_requests_, request);
+        co_await std::move(task);
+        if (running.is_left_behind()) {
+            --left_behind_;
+            co_return;
+        }
+    }
     slots_.release();
+}
+
+void Server::answer_for_killed(uint64_t unique) {
+    answer_killed(kernel_descriptor(), unique);
+    if (left_behind_ == left_behind_max || !running_requests_.leave_behind(unique)) return;
+    ++left_behind_;
+    slots_.release();
+}
+
+void Server::interrupted(uint64_t unique) {
+    // Where the kernel keeps names for long, it must learn how a change ended.
+    if (caches() || !running_requests_.note_signal(unique, reactor_.now())) return;
+    (void)killed_looks_.try_spawn(answer_killed_programs());
+}
+
+// The kernel tells only the first signal, and a program may live on after that. A server that
+// answers at all has done so after a second: then the names that the kernel keeps for a moment are
+// gone, too.
+Task<> Server::answer_killed_programs() {
+    constexpr Duration after = std::chrono::seconds(1), pause = std::chrono::milliseconds(100);
+    while (running_requests_.has_signalled() &&
+           co_await sleep_for(reactor_, pause, waits_end_.token())) {
+        running_requests_.look_at_signalled(reactor_.now() - after,
+                                            [this](const RunningRequests::Request& request) {
+                                                if (!is_killed(request.thread)) return false;
+                                                answer_for_killed(request.unique);
+                                                return true;
+                                            });
+    }
+}
+
+Task<> Server::look_when_full(StopToken stop) {
+    if (caches()) co_return;  // see interrupted()
+    uint64_t before = 0;
+    while (co_await sleep_for(reactor_, std::chrono::seconds(1), stop)) {
+        // None was taken for a second, and there is no room for another one.
+        const bool is_full =
+            nursery_.running() - left_behind_ == options_.requests_max && before == requests_taken_;
+        before = requests_taken_;
+        if (!is_full) continue;
+        running_requests_.note_signals(reactor_.now());
+        (void)killed_looks_.try_spawn(answer_killed_programs());
+    }
 }
 
 Task<> Server::serve() {
     int in_a_row = 0;
+    Nursery beside(reactor_, 1);
+    StopSource served;
+    co_await beside.spawn(look_when_full(served.token()));
     while (!stop_by_ || reactor_.now() < *stop_by_) {
         co_await slots_.acquire();
         const Received received = receive();
@@ -447,8 +508,11 @@ Task<> Server::serve() {
     }
     answered_all_ = !stop_by_ || reactor_.now() < *stop_by_;
     co_await nursery_.join();
+    served.request_stop();
+    co_await beside.join();
     waits_end_.request_stop();
     co_await waits_.join();
+    co_await killed_looks_.join();
     co_await borrowed_files_.close();
     co_await kernel_caches_.stop();
     ready_.set();

@@ -10,9 +10,10 @@
 // called before and after the loop.
 //
 // Invariants
-// - At most Options::requests_max requests are in progress; the next one is not read before one of
-//   them is answered.
-// - Every request is answered exactly once, by the coroutine that owns it.
+// - At most Options::requests_max requests are in progress, beside those of killed programs. The
+//   next one is not read before one of them is answered.
+// - Every request is answered once, by the coroutine that owns it. If its program is killed, the
+//   mount answers before, and the kernel refuses the coroutine's answer.
 // - unmount() comes after serve() is done.
 #pragma once
 #include <functional>
@@ -36,6 +37,7 @@
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
+#include "running_requests.h"
 #include "second_creates.h"
 #include "write_handles.h"
 
@@ -48,7 +50,7 @@ namespace ros2s::fuse {
 enum class Sharing : uint8_t {
     // Every change passes this mount (an embedded pool has one owner): names, attributes and file
     // pages stay in the kernel's caches until it drops them itself.
-    exclusive,
+    none,
     // Others write, too: names, attributes and pages are kept under leases (kernel_caches.h). Reads
     // without a lease, and handles that write, bypass the page cache. The file system has the
     // locks.
@@ -61,9 +63,9 @@ struct ServerOptions {
     int device = -1;          // of /dev/fuse, if it is mounted already (RootMount); the server's
     Sharing sharing = Sharing::shared;
     bool caching = true;  // false: the kernel keeps nothing
-    // The kernel keeps writes, too, until close or fsync. Only with Sharing::exclusive and
-    // `caching`. It then has the size and the times of each file that it knows.
-    bool writeback = false;
+    // An exclusive mount: the kernel keeps writes, too, until close or fsync. Only with
+    // Sharing::none and `caching`. It then has the size and the times of each file that it knows.
+    bool exclusive = false;
     bool read_only = false;
     bool allow_other = false;
     bool no_exec = false;
@@ -73,6 +75,8 @@ struct ServerOptions {
     uint64_t cached_pages_bytes_max = 64 << 20;  // copies of the kernel's pages (cached_pages.h)
     // Facts about the pool for programs that request them (api/mount_trace.h); empty: none.
     std::function<std::string()> status{};
+    // What is acknowledged and not durable yet, as fs/unsynced.h; empty: the file system says it.
+    std::function<std::string()> unsynced{};
     Log log{};
 };
 
@@ -145,10 +149,10 @@ class Server {
     void connected(fuse_conn_info& connection) noexcept;
     // The kernel may keep names, attributes and pages.
     [[nodiscard]] bool caches() const noexcept {
-        return options_.sharing == Sharing::exclusive && options_.caching;
+        return options_.sharing == Sharing::none && options_.caching;
     }
     // The kernel may keep writes.
-    [[nodiscard]] bool writes_back() const noexcept { return options_.writeback; }
+    [[nodiscard]] bool is_exclusive() const noexcept { return options_.exclusive; }
     [[nodiscard]] KernelCaches& kernel_caches() noexcept { return kernel_caches_; }
     // Threads that make the kernel drop pages or names, and those that wait for their turn. The
     // kernel may wait there for replies of this process.
@@ -258,7 +262,15 @@ class Server {
     // Of requests that libfuse does not know: it then sees a request with the same beginning.
     void translate() noexcept;
     void shorten_setxattr(fuse_in_header& header) noexcept;
-    Task<> run_and_release(Task<> task);
+    Task<> run_and_release(Task<> task, RunningRequests::Request request);
+    // The program of a request got a signal.
+    void interrupted(uint64_t unique);
+    Task<> answer_killed_programs();
+    // The program ends. Its request gives its slot back: at the end of the process the kernel sends
+    // more, which cannot be interrupted.
+    void answer_for_killed(uint64_t unique);
+    // Interrupts are not read while all slots are taken. Until `stop` is requested.
+    Task<> look_when_full(StopToken stop);
 
     fs::FileSystem& file_system_;
     Reactor& reactor_;
@@ -272,7 +284,12 @@ class Server {
 
     Event ready_;
     Semaphore slots_;
+    // Requests of killed programs that go on without a slot.
+    static constexpr size_t left_behind_max = 128;
+    size_t left_behind_ = 0;
     Nursery nursery_;
+    RunningRequests running_requests_;
+    Nursery killed_looks_;  // one, while programs have got signals
     static constexpr size_t waits_max = 8192;
     Quota endless_waits_{{.in_all = waits_max / 2}};
     Nursery waits_;
@@ -296,6 +313,7 @@ class Server {
     ReceiveBuffer current_;  // the request being dispatched, unless its task took it
     size_t current_bytes_ = 0;
     uint32_t current_opcode_ = 0;  // as the kernel sent it
+    RunningRequests::Request current_identity_;
     uint32_t setxattr_flags_ = 0;
     bool current_runs_ = false;         // its task was started and holds the slot
     std::optional<PollWait> requests_;  // from mount() on

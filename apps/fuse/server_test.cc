@@ -166,8 +166,7 @@ class FuseServer : public testing::Test {
 };
 
 TEST_F(FuseServer, PosixChecksPassWithKernelCache) {
-    EXPECT_EQ(run(Sharing::exclusive, RingChoice::automatic, "python3 -B " POSIX_CHECKS " $MOUNT"),
-              0);
+    EXPECT_EQ(run(Sharing::none, RingChoice::automatic, "python3 -B " POSIX_CHECKS " $MOUNT"), 0);
 }
 
 TEST_F(FuseServer, PosixChecksPassWithoutKernelCache) {
@@ -178,14 +177,14 @@ TEST_F(FuseServer, PosixChecksPassWithoutKernelCache) {
 
 TEST_F(FuseServer, SetIdBitsAreKeptAndClearedAsInLinux) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can act as other users";
-    for (const Sharing sharing : {Sharing::exclusive, Sharing::shared}) {
+    for (const Sharing sharing : {Sharing::none, Sharing::shared}) {
         EXPECT_EQ(run(sharing, RingChoice::automatic, "python3 -B " SET_ID_CHECKS " $MOUNT"), 0);
     }
 }
 
 // Also where the kernel keeps pages, and so might look for file capabilities before each write.
 TEST_F(FuseServer, WriteIsOneRequest) {
-    for (const Sharing sharing : {Sharing::exclusive, Sharing::shared}) {
+    for (const Sharing sharing : {Sharing::none, Sharing::shared}) {
         EXPECT_EQ(run(sharing, RingChoice::automatic,
                       "dd if=/dev/zero of=$MOUNT/a bs=4096 count=1000 status=none"),
                   0);
@@ -258,7 +257,7 @@ TEST_F(FuseServer, AnotherFileSystemIsServed) {
 }
 
 TEST_F(FuseServer, WithoutIoUringFilesAreServed) {
-    EXPECT_EQ(run(Sharing::exclusive, RingChoice::threads,
+    EXPECT_EQ(run(Sharing::none, RingChoice::threads,
                   "echo hello >$MOUNT/a && test \"$(cat $MOUNT/a)\" = hello && test $(stat -c %s "
                   "$MOUNT/a) = 6"),
               0);

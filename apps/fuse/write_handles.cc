@@ -19,6 +19,12 @@ void WriteHandles::opened(fs::FileHandle handle, const fs::Caller& user, Kind ki
                        .others = {}};
 }
 
+void WriteHandles::may_be_locked(fs::FileHandle handle) {
+    if (const auto found = opened_.find(handle); found != opened_.end()) {
+        found->second.may_be_locked = true;
+    }
+}
+
 const WriteHandles::Other* WriteHandles::find_other(const Opened& file, Kind wanted) {
     const auto found = std::ranges::find_if(
         file.others, [wanted](const Other& other) { return serves(other.kind, wanted); });
@@ -27,8 +33,15 @@ const WriteHandles::Other* WriteHandles::find_other(const Opened& file, Kind wan
 
 Task<Result<fs::FileHandle>> WriteHandles::find(fs::NodeId node, fs::FileHandle opened,
                                                 Kind wanted) {
-    const auto known = opened_.find(opened);
+    auto known = opened_.find(opened);
     if (known == opened_.end() || serves(known->second.kind, wanted)) co_return opened;
+    if (known->second.may_be_locked) {
+        const Call asking;
+        const auto nothing = fs::Window::local(Bytes{});
+        ROS2S_CO_TRY(co_await file_system_.pwrite(asking, opened, nothing, 0));
+        known = opened_.find(opened);
+        if (known == opened_.end()) co_return fail(Code::stale);
+    }
     if (const Other* const other = find_other(known->second, wanted)) co_return other->handle;
     wanted.keeps_set_ids = wanted.keeps_set_ids && known->second.kind.keeps_set_ids;
     const std::vector<uint32_t> groups = known->second.groups;

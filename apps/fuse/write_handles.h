@@ -8,6 +8,9 @@
 // Set-id bits: root's handle keeps them. The kernel says at each write that the program may not, if
 // root opened the file for another program.
 //
+// Locks are set through the first handle. Before a write through another one, the first one is
+// asked whether the server has kept them.
+//
 // A write of another kind gets another handle, which the first such write opens, as the user who
 // opened the file: the kernel does not report for whom it writes pages back.
 #pragma once
@@ -30,8 +33,10 @@ class WriteHandles {
     };
     // `handle` was opened for writing by `user`.
     void opened(fs::FileHandle handle, const fs::Caller& user, Kind kind);
+    // A lock may be set through the handle.
+    void may_be_locked(fs::FileHandle handle);
     // The handle for a write of the wanted kind: with append or with an offset, and with or without
-    // the right to keep set-id bits. Errors: those of open().
+    // the right to keep set-id bits. Errors: those of open(); io (a lock is lost).
     Task<Result<fs::FileHandle>> find(fs::NodeId node, fs::FileHandle opened, Kind wanted);
     // Closes it, and the handles that find() opened for it.
     Task<Result<>> close(const Call& call, fs::FileHandle opened);
@@ -46,6 +51,7 @@ class WriteHandles {
         uint32_t uid = 0, gid = 0;
         std::vector<uint32_t> groups;
         std::vector<Other> others;
+        bool may_be_locked = false;
     };
     static const Other* find_other(const Opened& file, Kind wanted);
 

@@ -36,10 +36,10 @@
  * THREADS. Any number of threads may use a ros2s_fs, its files and its directories at once.
  * ros2s_*_close and _destroy must not run concurrently with another call on the same handle. A
  * ros2s_queue has one submitting and one reaping thread at a time, which may be the same. A call
- * blocks only the calling thread. But one thread at a time opens or closes the same pool, or the
- * same container of a server. A thread that waits in a call does the library's work meanwhile, on
- * its own stack: at least 128 KiB are needed. The library has a thread of its own for when none
- * waits. ros2s_open starts it, with all signals blocked, and ros2s_close ends it.
+ * blocks only the calling thread. Opening and closing one pool, or one container of a server, is
+ * serialised. A thread that waits in a call does the library's work meanwhile, on
+ * its own stack: at least 128 KiB are needed. When no thread waits, a thread of the library works.
+ * ros2s_open starts it, with all signals blocked, and ros2s_close ends it.
  *
  * FORK. Handles work in a forked child. The first call on one opens the container again for the
  * child, as another client, and the file (by its node and flags, without
@@ -68,7 +68,7 @@
  * ?durability=durable refuses that mode for one program, and O_SYNC or O_DSYNC for one file. If the
  * disk fails meanwhile, each ros2s_fsync fails with -EIO, and changes with -EROFS.
  *
- * PATHS. UTF-8 or any bytes except NUL. A path with a leading '/' starts at the container's root,
+ * PATHS. Any bytes except NUL. A path with a leading '/' starts at the container's root,
  * any other path at the URI's path. Symbolic links are followed within the container. Permission
  * bits are stored and returned. With ros2s+dpu: the DPU enforces them for the process's user; else
  * they are not enforced: a process that can open the pool can read every file. New files belong to
@@ -301,8 +301,10 @@ typedef enum ros2s_memory_kind {
     ROS2S_MEMORY_GPU = 2
 } ros2s_memory_kind;
 
-/* Memory that many requests will use. Without registration the kernel maps its pages for each
- * request. */
+/* Memory that many requests will use, those for blocks, too: it is known by its address. Without
+ * registration the kernel maps its pages for each request of an embedded pool. With a server it
+ * has no effect: payload has one copy between this memory and the connection's, or over RDMA none.
+ */
 typedef struct ros2s_memory {
     uint32_t struct_bytes;
     uint32_t kind;   /* ros2s_memory_kind */
@@ -396,8 +398,8 @@ typedef struct ros2s_block {
 } ros2s_block;
 
 /* Works on each of `count` blocks, in as few requests as their bytes allow: one for 1024 keys.
- * Returns how many of the first blocks have a result that is not negative, one after the other
- * (of ROS2S_OP_FIND_BLOCKS: the leading run that is there), or the error of the whole call.
+ * Returns the number of leading blocks whose result is not negative (of ROS2S_OP_FIND_BLOCKS:
+ * those that are there), or the error of the whole call.
  *
  *   ROS2S_OP_PUT_BLOCKS     0 also if it is there with the same bytes; -EEXIST: with other bytes,
  *                           which stay; -EDQUOT: it cannot fit

@@ -299,8 +299,8 @@ class FileSystem {
         return Buffer(fs_, buffer);
     }
 
-    // Works on blocks of a cache; see ros2s_blocks(). Sets each block's result. Returns how many of
-    // the first are not negative.
+    // Works on blocks of a cache; see ros2s_blocks(). Sets each block's result. Returns the number
+    // of leading blocks without an error.
     size_t blocks(ros2s_opcode opcode, std::vector<ros2s_block>& blocks,
                   std::chrono::nanoseconds pinned_for = {}) const {
         return static_cast<size_t>(

@@ -95,7 +95,7 @@ Result<ContainerUris> uris_in(std::string_view base_uri, std::string_view where,
     if (path == std::string::npos) before += "/" + std::string(label);
     std::string options(base_uri.substr(query));
     // DAOS has no call that makes a change durable later.
-    if (before.starts_with("ros2s+local:") && !options.contains("durability=")) {
+    if (!options.contains("durability=")) {
         options += options.empty() ? "?durability=durable" : "&durability=durable";
     }
     ContainerUris uris(std::move(before), std::move(options));

@@ -31,11 +31,11 @@ struct Listing {
 };
 
 // The last name of a path, and its directory, which is open for the lifetime of this object.
-class At {
+class ParentAndName {
   public:
-    At(const dfs_sys_t* sys, const char* path) { error_ = find(sys, path); }
-    At& operator=(At&&) = delete;
-    ~At() {
+    ParentAndName(const dfs_sys_t* sys, const char* path) { error_ = find(sys, path); }
+    ParentAndName& operator=(ParentAndName&&) = delete;
+    ~ParentAndName() {
         if (directory_ != nullptr) dfs_release(directory_);
     }
     // 0, or an errno. The other members are valid if it is 0.
@@ -97,7 +97,7 @@ int dfs_sys_umount(dfs_sys_t* dfs_sys) {
 // ---- attributes
 
 int dfs_sys_chmod(dfs_sys_t* dfs_sys, const char* path, mode_t mode) {
-    const At at(dfs_sys, path);
+    const ParentAndName at(dfs_sys, path);
     if (at.error() != 0) return at.error();
     if ((mode & S_ISVTX) != 0) return ENOTSUP;
     Entry where;
@@ -112,7 +112,7 @@ int dfs_sys_chmod(dfs_sys_t* dfs_sys, const char* path, mode_t mode) {
 
 int dfs_sys_stat(dfs_sys_t* dfs_sys, const char* path, int flags, struct stat* stbuf) {
     if (stbuf == nullptr) return EINVAL;
-    const At at(dfs_sys, path);
+    const ParentAndName at(dfs_sys, path);
     if (at.error() != 0) return at.error();
     const int rc = dfs_stat(at.mount(), at.directory(), at.name(), stbuf);
     if (rc != 0 || !S_ISLNK(stbuf->st_mode) || (flags & O_NOFOLLOW) != 0) return rc;
@@ -126,13 +126,13 @@ int dfs_sys_stat(dfs_sys_t* dfs_sys, const char* path, int flags, struct stat* s
 // ---- names
 
 int dfs_sys_mkdir(dfs_sys_t* dfs_sys, const char* dir, mode_t mode, daos_oclass_id_t cid) {
-    const At at(dfs_sys, dir);
+    const ParentAndName at(dfs_sys, dir);
     if (at.error() != 0) return at.error();
     return at.is_root() ? EEXIST : dfs_mkdir(at.mount(), at.directory(), at.name(), mode, cid);
 }
 
 int dfs_sys_symlink(dfs_sys_t* dfs_sys, const char* target, const char* path) {
-    const At at(dfs_sys, path);
+    const ParentAndName at(dfs_sys, path);
     if (at.error() != 0) return at.error();
     if (at.is_root()) return EEXIST;
     dfs_obj_t* object = nullptr;
@@ -142,7 +142,7 @@ int dfs_sys_symlink(dfs_sys_t* dfs_sys, const char* target, const char* path) {
 }
 
 int dfs_sys_readlink(dfs_sys_t* dfs_sys, const char* path, char* buf, daos_size_t* size) {
-    const At at(dfs_sys, path);
+    const ParentAndName at(dfs_sys, path);
     if (at.error() != 0) return at.error();
     dfs_obj_t* object = nullptr;
     if (const int rc = at.open(O_RDONLY | O_NOFOLLOW, &object); rc != 0) return rc;
@@ -155,7 +155,7 @@ int dfs_sys_readlink(dfs_sys_t* dfs_sys, const char* path, char* buf, daos_size_
 
 int dfs_sys_open(dfs_sys_t* dfs_sys, const char* path, mode_t mode, int flags, daos_oclass_id_t cid,
                  daos_size_t chunk_size, const char* value, dfs_obj_t** obj) {
-    const At at(dfs_sys, path);
+    const ParentAndName at(dfs_sys, path);
     if (at.error() != 0) return at.error();
     if (obj == nullptr) return EINVAL;
     if ((mode & S_IFMT) == 0) mode |= S_IFREG;
@@ -195,7 +195,7 @@ int dfs_sys_write(dfs_sys_t* dfs_sys, dfs_obj_t* obj, const void* buf, daos_off_
 
 int dfs_sys_opendir(dfs_sys_t* dfs_sys, const char* dir, int flags, DIR** dirp) {
     if (dirp == nullptr) return EINVAL;
-    const At at(dfs_sys, dir);
+    const ParentAndName at(dfs_sys, dir);
     if (at.error() != 0) return at.error();
     auto listing = std::make_unique<Listing>();
     if (const int rc = at.open(O_RDONLY | (flags & O_NOFOLLOW), &listing->directory); rc != 0) {

@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "ros2s/base/crc32c.h"
+#include "ros2s/base/staging_memory.h"
 
 namespace blocks {
 
@@ -18,8 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of one call of the library, which has as much memory. A larger block is moved alone.
-constexpr uint64_t bytes_together_max = uint64_t{8} << 20;
+// Of one call of the library, which has as much memory. A larger block is moved alone. What is more
+// leaves the caches of the processors before it is copied on, and waits for its last block.
+constexpr uint64_t bytes_together_max = uint64_t{1} << 20;
 // With so many, further jobs end at once. Reached where the server does not answer.
 constexpr size_t items_waiting_max = 1 << 16;
 constexpr size_t alignment = 4096;  // the library reads and writes such memory without a copy
@@ -75,27 +77,20 @@ int error_of(const Call& call) {
 
 }  // namespace
 
-// Memory of one thread, for whole files.
+// Memory of one thread, for whole files. Huge pages: a disk's read of a block has one address then.
 class Staging {
   public:
     char* room(size_t bytes) {
-        if (bytes > bytes_) {
-            memory_.reset();
-            bytes_ = 0;
-            const size_t larger = (bytes + alignment - 1) / alignment * alignment;
-            memory_.reset(static_cast<char*>(std::aligned_alloc(alignment, larger)));
-            if (!memory_) throw std::bad_alloc();
-            bytes_ = larger;
+        if (bytes > memory_.size()) {
+            memory_ = {};
+            memory_ = ros2s::StagingMemory(
+                ros2s::round_up<size_t>(bytes, ros2s::StagingMemory::huge_page_bytes));
         }
-        return memory_.get();
+        return reinterpret_cast<char*>(memory_.data());
     }
 
   private:
-    struct Free {
-        void operator()(char* memory) const { std::free(memory); }
-    };
-    std::unique_ptr<char, Free> memory_;
-    size_t bytes_ = 0;
+    ros2s::StagingMemory memory_;
 };
 
 // An item, and what becomes of it.
@@ -305,7 +300,7 @@ uint64_t BlockCache::submit(const std::shared_ptr<Job>& job) {
         if (items_waiting_ >= items_waiting_max) refused = EAGAIN;
         if (!pieces.empty() && refused == 0) {
             job->deadline = Clock::now() + options_.deadline;
-            watches = active_.empty();
+            watches = !std::exchange(is_watching_, true);
             active_.emplace(job->id, job);
             waiting_.insert(waiting_.end(), pieces.begin(), pieces.end());
             items_waiting_ += job->items.size();
@@ -361,7 +356,8 @@ void BlockCache::watch_deadlines() {
     std::unique_lock lock(mutex_);
     while (!closed_) {
         if (active_.empty()) {
-            has_deadline_.wait(lock);
+            is_watching_ = false;
+            has_deadline_.wait(lock, [this] { return closed_ || is_watching_; });
             continue;
         }
         const std::shared_ptr<Job> first = active_.begin()->second;
@@ -532,6 +528,7 @@ void BlockCache::drop(const std::vector<std::string>& names) {
 }
 
 void BlockCache::hand_over(Batch& batch) {
+    std::vector<std::shared_ptr<Job>> ended;
     batch.for_each_piece([&](std::span<Entry> entries, const std::shared_ptr<Job>& job) {
         const bool in_time = job->use_memory([&] {
             for (const Entry& entry : entries) {
@@ -548,19 +545,31 @@ void BlockCache::hand_over(Batch& batch) {
                 counters_.add_put(entry.result, entry.item->bytes, entry.is_present);
             }
         }
-        if (job->is_last(entries.size())) finish(job, 0);
+        if (job->is_last(entries.size()) && job->end(0)) ended.push_back(job);
     });
+    tell(ended);
 }
 
 void BlockCache::finish(const std::shared_ptr<Job>& job, int error) {
     if (!job->end(error)) return;
+    if (error == ETIMEDOUT) ++counters_.late;
+    tell({&job, 1});
+}
+
+// Jobs that have ended. Those of a queue that follow each other wake its reader once.
+void BlockCache::tell(std::span<const std::shared_ptr<Job>> jobs) {
     {
         const std::scoped_lock lock(mutex_);
-        active_.erase(job->id);
+        for (const auto& job : jobs) active_.erase(job->id);
     }
-    if (error == ETIMEDOUT) ++counters_.late;
-    if (job->completions) job->completions->add(job);
-    job->tell();
+    for (const auto& job : jobs) job->tell();
+    while (!jobs.empty()) {
+        const auto& queue = jobs.front()->completions;
+        size_t count = 1;
+        while (count < jobs.size() && jobs[count]->completions == queue) ++count;
+        if (queue) queue->add(jobs.first(count));
+        jobs = jobs.subspan(count);
+    }
 }
 
 }  // namespace blocks

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <optional>
 #include <ros2store/ros2store.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -98,6 +99,7 @@ class BlockCache {
     void drop(const std::vector<std::string>& names);
     void hand_over(Batch& batch);
     void finish(const std::shared_ptr<Job>& job, int error);
+    void tell(std::span<const std::shared_ptr<Job>> jobs);
     [[nodiscard]] static Pieces split(const std::shared_ptr<Job>& job);
 
     Options options_;
@@ -113,6 +115,7 @@ class BlockCache {
     std::map<uint64_t, std::shared_ptr<Job>> active_;  // the first has the next deadline
     std::deque<Piece> waiting_;
     size_t items_waiting_ = 0;
+    bool is_watching_ = false;  // the next deadline, or an earlier one
     std::condition_variable has_work_, has_deadline_;
 
     std::once_flag closed_once_;

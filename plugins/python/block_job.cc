@@ -14,9 +14,9 @@ Completions::Completions() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
 
 Completions::~Completions() { ::close(descriptor_); }
 
-void Completions::add(std::shared_ptr<Job> job) {
+void Completions::add(std::span<const std::shared_ptr<Job>> jobs) {
     const std::scoped_lock lock(mutex_);
-    ended_.push_back(std::move(job));
+    ended_.insert(ended_.end(), jobs.begin(), jobs.end());
     // It fails only if it is readable already.
     (void)eventfd_write(descriptor_, 1);
 }

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <semaphore>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,7 @@ class Completions {
     ~Completions();
 
     [[nodiscard]] int descriptor() const { return descriptor_; }
-    void add(std::shared_ptr<Job> job);
+    void add(std::span<const std::shared_ptr<Job>> jobs);
     std::vector<std::shared_ptr<Job>> take();
 
   private:

@@ -52,8 +52,8 @@ class PythonFile {
     SharedHandle<ros2store::File>& handle() { return file_; }
     // EBUSY while requests of a queue use the file.
     void close() {
-        if (queued_ > 0) {
-            throw ros2store::Error(EBUSY, "close: " + std::to_string(queued_) +
+        if (queued_.value() > 0) {
+            throw ros2store::Error(EBUSY, "close: " + std::to_string(queued_.value()) +
                                               " requests of a queue use the file; await them");
         }
         file_.close([](ros2store::File& file) { file.close(); });
@@ -77,5 +77,5 @@ class PythonFile {
     }
     friend class QueuedRequest;
     SharedHandle<ros2store::File> file_;
-    size_t queued_ = 0;  // requests of queues in progress
+    RunningCount queued_;  // requests of queues in progress
 };

@@ -53,6 +53,13 @@ def calls_of(*methods):
         yield calls
 
 
+def half_of(cases, which):
+    """A class with every second test of a class, from the first (0) or the second one (1) on: the schemes of servers
+    share the tests."""
+    names = unittest.defaultTestLoader.getTestCaseNames(cases)
+    return type(cases.__name__, (cases,), dict.fromkeys(names[1 - which::2]))
+
+
 class OnPool(unittest.TestCase):
     scheme, further = "ros2s+local", ""
 

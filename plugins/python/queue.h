@@ -48,12 +48,9 @@ class QueuedRequest {
         : file_(file),
           memory_(std::move(memory)),
           token_(token),
-          queued_(pybind11::cast<PythonFile&>(file)),
-          use_(queued_.handle()) {
-        ++queued_.queued_;
-    }
+          use_(pybind11::cast<PythonFile&>(file).handle()),
+          queued_(pybind11::cast<PythonFile&>(file).queued_) {}
     QueuedRequest& operator=(QueuedRequest&&) = delete;
-    ~QueuedRequest() { --queued_.queued_; }
     [[nodiscard]] const pybind11::object& token() const { return token_; }
     [[nodiscard]] ros2s_file* handle() const { return use_.handle().get(); }
     [[nodiscard]] const Memory& memory() const { return memory_; }
@@ -63,8 +60,8 @@ class QueuedRequest {
     pybind11::object file_;
     Memory memory_;
     pybind11::object token_;
-    PythonFile& queued_;  // in file_
     SharedHandle<ros2store::File>::Use use_;
+    RunningCount::One queued_;
 };
 
 // Its calls keep the GIL, which makes one thread at a time submit and reap, and they do not wait,

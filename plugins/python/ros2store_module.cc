@@ -309,6 +309,10 @@ void add_names(py::class_<PythonFileSystem>& fs) {
              method(+[](Fs at, const Name& from, const Name& to) { at.rename(from, to); }),
              py::arg("source"), py::arg("target"),
              "Renames atomically. A file, or an empty directory, at `target` is replaced.")
+        .def("_rename_new", method(+[](Fs at, const Name& from, const Name& to) {
+                 at.rename(from, to, ROS2S_RENAME_NOREPLACE);
+             }),
+             py::arg("source"), py::arg("target"))
         .def("link", method(+[](Fs at, const Name& from, const Name& to) { at.link(from, to); }),
              py::arg("source"), py::arg("target"),
              "Makes a second name for a file. A symbolic link is not followed. PermissionError for "

@@ -38,6 +38,34 @@ inline void count_forks() {
     pthread_atfork(nullptr, nullptr, [] { ++forks; });
 }
 
+// The number of things that run in this process. In a forked child it begins at 0: threads and
+// queues of the parent do not go on there. Used with the GIL.
+class RunningCount {
+  public:
+    unsigned value() {
+        if (std::exchange(forks_, forks.load()) != forks.load()) value_ = 0;
+        return value_;
+    }
+    // Counts one until it is destroyed. In a forked child, that of the parent counts nothing.
+    class One {
+      public:
+        explicit One(RunningCount& count) : count_(count) { count.value_ = count.value() + 1; }
+        One& operator=(One&&) = delete;
+        ~One() {
+            if (is_of_this_process()) --count_.value_;
+        }
+        [[nodiscard]] bool is_of_this_process() const { return forks_ == forks.load(); }
+
+      private:
+        RunningCount& count_;
+        unsigned forks_ = forks.load();
+    };
+
+  private:
+    unsigned value_ = 0;
+    unsigned forks_ = forks.load();
+};
+
 // close() lets the running calls end first, and later calls fail. All methods are called with the
 // GIL, which protects the members.
 template <class T>
@@ -52,18 +80,22 @@ class SharedHandle {
             if (handle.closed_) {
                 throw ros2store::Error(EBADF, std::string("the ") + handle.name_ + " is closed");
             }
-            handle.forget_calls_of_parent();
-            ++handle.calls_;
+            running_.emplace(handle.calls_);
         }
         Use& operator=(Use&&) = delete;
         ~Use() {
-            if (--handle_.calls_ == 0 && handle_.idle_ != nullptr) handle_.idle_->release();
+            const bool waited_for = running_->is_of_this_process();
+            running_.reset();
+            if (waited_for && handle_.calls_.value() == 0 && handle_.idle_ != nullptr) {
+                handle_.idle_->release();
+            }
         }
 
         [[nodiscard]] T& handle() const { return *handle_.handle_; }
 
       private:
         SharedHandle& handle_;
+        std::optional<RunningCount::One> running_;
     };
     // Returns work(handle), which runs without the GIL.
     template <class Work>
@@ -76,9 +108,8 @@ class SharedHandle {
     template <class Close>
     void close(const Close& close) {
         if (std::exchange(closed_, true)) return;
-        forget_calls_of_parent();
         std::binary_semaphore idle(0);
-        const bool waits = calls_ > 0;
+        const bool waits = calls_.value() > 0;
         if (waits) idle_ = &idle;
         const Unlocked unlocked;
         if (waits) idle.acquire();
@@ -89,15 +120,9 @@ class SharedHandle {
     [[nodiscard]] bool is_closed() const { return closed_; }
 
   private:
-    // Threads of the parent do not exist in a forked child, so their calls never end there.
-    void forget_calls_of_parent() {
-        if (std::exchange(forks_, forks.load()) != forks.load()) calls_ = 0;
-    }
-
     std::optional<T> handle_;
     const char* name_;
     bool closed_ = false;
-    unsigned calls_ = 0;
-    unsigned forks_ = forks.load();
+    RunningCount calls_;
     std::binary_semaphore* idle_ = nullptr;  // of close(), which waits for the last call
 };

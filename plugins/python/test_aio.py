@@ -1,7 +1,10 @@
 """Tests requests of asyncio's tasks, and ranges of many files at once."""
 import asyncio
+import contextlib
 import errno
 import gc
+import os
+import signal
 import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -163,6 +166,50 @@ class Embedded(OnPool):
 
         asyncio.run(work())
 
+    def test_a_forked_child_closes_files_that_the_parent_reads(self):
+        def close_alone(file):
+            file.close()
+
+        def close_after_a_call_and_the_file_system(file):
+            self.assertEqual(file.pread(10, 0), self.data[:10])
+            self.fs.close()
+            file.close()
+
+        async def work(in_child):
+            with self.fs.open("ranges", "rb", 0) as file:
+                tasks = [asyncio.ensure_future(file.aread(100_000, i)) for i in range(50)]
+                await asyncio.sleep(0)
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(20)
+                    code = 1
+                    with contextlib.suppress(Exception):
+                        in_child(file)
+                        code = 0 if file.closed else 2
+                    os._exit(code)
+                self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+                async with asyncio.timeout(20):
+                    self.assertEqual(await asyncio.gather(*tasks), [self.data[i:i + 100_000] for i in range(50)])
+
+        for in_child in close_alone, close_after_a_call_and_the_file_system:
+            with self.subTest(in_child=in_child.__name__):
+                asyncio.run(work(in_child))
+
+    def test_closes_after_the_event_loop_has_closed(self):
+        for closing in "file", "file system":
+            with self.subTest(closing=closing):
+                loop, fs = asyncio.new_event_loop(), type(self.fs)(self.uri)
+                file = fs.open("ranges", "rb", 0)
+                abandoned = [loop.create_task(file.aread(200_000, 0)) for _ in range(3)]
+                for task in abandoned:
+                    task._log_destroy_pending = False
+                loop.run_until_complete(asyncio.sleep(0))
+                loop.close()
+                if closing == "file":
+                    file.close()
+                fs.close()
+                file.close()
+
     def test_a_loop_in_each_thread(self):
         async def work():
             with self.fs.open("ranges", "rb", 0) as file:
@@ -175,6 +222,10 @@ class Embedded(OnPool):
         with ThreadPoolExecutor(3) as threads:
             list(threads.map(lambda _: asyncio.run(work()), range(3)))
         self.assertEqual(wrong, [])
+
+
+class Direct(Embedded):
+    scheme = "ros2s"
 
 
 class Offload(Embedded):

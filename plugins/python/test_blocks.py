@@ -1,8 +1,10 @@
 """A cache container: blocks are put, read and looked up by the calls for many files, and by the calls of C for blocks,
 within a budget."""
+import contextlib
 import ctypes
 import errno
 import json
+import mmap
 import os
 import select
 import subprocess
@@ -32,6 +34,12 @@ class Request(ctypes.Structure):
                 ("file", ctypes.c_void_p), ("address", ctypes.c_void_p), ("bytes", ctypes.c_uint64),
                 ("offset", ctypes.c_uint64), ("user_data", ctypes.c_uint64), ("buffer", ctypes.c_void_p),
                 ("reserved", ctypes.c_uint64)]
+
+
+class Memory(ctypes.Structure):
+    """ros2s_memory"""
+    _fields_ = [("struct_bytes", ctypes.c_uint32), ("kind", ctypes.c_uint32), ("device", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint32), ("address", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
 
 
 class Calls:
@@ -71,6 +79,22 @@ class Calls:
         completions = (ctypes.c_int64 * 16)()
         count = self.c.ros2s_queue_reap(self.queue, completions, 0, 8, ctypes.c_int64(0))
         return [(completions[2 * i], completions[2 * i + 1]) for i in range(count)]
+
+
+    @contextlib.contextmanager
+    def registered(self, address, size):
+        memory, buffer = Memory(ctypes.sizeof(Memory), 0, 0, 0, address, size), ctypes.c_void_p()
+        assert self.c.ros2s_buffer_register(self.fs, ctypes.byref(memory), ctypes.byref(buffer)) == 0
+        yield
+        assert self.c.ros2s_buffer_unregister(buffer) == 0
+
+    def counters(self, path):
+        """Those of all layers of the process, from the report of a file."""
+        file, text = ctypes.c_void_p(), ctypes.create_string_buffer(1 << 20)
+        assert self.c.ros2s_file_open(self.fs, path.encode(), os.O_RDONLY, 0, ctypes.byref(file)) == 0
+        assert self.c.ros2s_path_report(file, 1, text, ctypes.c_size_t(len(text))) > 0
+        assert self.c.ros2s_file_close(file) == 0
+        return json.loads(text.value)["counters"]
 
 
 def facts(uri):
@@ -189,6 +213,22 @@ class Embedded(OnPool):
         files = self.calls(self.uri.replace("/pool/blocks", "/pool/main"))
         self.assertEqual(files.work(FIND, some)[0], -errno.EOPNOTSUPP)
 
+    def test_a_key_of_wrong_size_is_refused_alone(self):
+        self.remove_all()
+        calls = self.calls()
+        for key in b"", b"k" * 65, b"k" * (1 << 20):
+            for opcode, right in (PUT, 0), (GET, 16), (FIND, 0), (TOUCH, 0), (PIN, 0), (UNPIN, 0), (REMOVE, 0):
+                blocks = calls.blocks([b"right", key, b"k" * 64], size=16)
+                self.assertEqual(calls.work(opcode, blocks, HOUR), (1, [right, -errno.EINVAL, right]))
+
+    def test_keys_may_be_in_a_batch_many_times(self):
+        self.remove_all()
+        calls = self.calls()
+        keys = [b"key-%d" % (i % 3) for i in range(1024)]
+        for opcode, result in (PUT, 0), (GET, 16), (FIND, 0), (TOUCH, 0), (PIN, 0), (UNPIN, 0), (REMOVE, 0):
+            self.assertEqual(calls.work(opcode, calls.blocks(keys, keys, 16), HOUR), (1024, [result] * 1024))
+        self.assertEqual(calls.work(FIND, calls.blocks(keys[:3]))[0], 0)
+
     def test_pins_end_with_their_file_system(self):
         self.remove_all()
         keys = [key.encode() for key in self.keys(*range(12))]
@@ -240,6 +280,32 @@ sys.stdin.read()"""
         self.assertEqual(calls.reap(), [(9, -errno.EINVAL)])
         none = (Block * 1)(Block(None, 1, None, 0, 0))
         self.assertEqual(calls.submit(FIND, none, 10), -errno.EINVAL)
+
+
+    def test_blocks_move_into_registered_memory_with_as_few_copies_as_there_can_be(self):
+        self.remove_all()
+        calls, keys = self.calls(), [b"r%d" % i for i in range(8)]
+        blocks = calls.blocks(keys)
+        memory = mmap.mmap(-1, 8 * BLOCK)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        for i, each in enumerate(blocks):
+            each.data = base + i * BLOCK
+        memory[:] = b"".join(block(key.decode()) for key in keys)
+        with calls.registered(base, len(memory)):
+            self.assertEqual(calls.submit(PUT, blocks, 1), 1)
+            self.assertEqual(calls.reap(), [(1, 8)])
+            memory[:] = bytes(len(memory))
+            before = calls.counters("r0")
+            self.assertEqual(calls.submit(GET, blocks, 2), 1)
+            self.assertEqual(calls.reap(), [(2, 8)])
+            after = calls.counters("r0")
+        self.assertEqual([memory[i * BLOCK:(i + 1) * BLOCK] for i in range(8)], [block(key.decode()) for key in keys])
+        grown = {name: after[name] - before[name] for name in after if "staged_bytes" in name or "bounced" in name}
+        self.assertTrue(grown)
+        # A device reads into the memory of this process. Another process puts blocks into shared memory, with heads.
+        for name, growth in grown.items():
+            copied = len(memory) if "staged_bytes" in name else 0
+            self.assertTrue(copied <= growth <= copied + 8 * 16, (name, growth))
 
 
 class Direct(Embedded):

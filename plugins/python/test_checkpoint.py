@@ -108,6 +108,30 @@ class Embedded(OnPool):
         # The file of the rank, the marker, and the checkpoint.
         self.assertEqual(calls, ["fsync", "rename", "fsync", "rename", "rename", "fsync"])
 
+    def test_a_publication_that_fails_is_taken_back(self):
+        fsync, rename = ros2store.File.fsync, self.fs.rename
+
+        def fsync_or_fail(file):
+            if file.name.endswith("/a/checkpoint.json"):
+                raise OSError(errno.EIO, "no fsync")
+            fsync(file)
+
+        def rename_forward(source, target):
+            if ".saving" in target and "/" not in source[len(self.path) + 1:]:
+                raise OSError(errno.EIO, "no rename")
+            rename(source, target)
+
+        with mock.patch.object(ros2store.File, "fsync", fsync_or_fail):
+            with self.assertRaisesRegex(OSError, "^\\[Errno 5\\] no fsync$"):
+                self.checkpoints.save("a", {"by": 1})
+            self.assertEqual((self.checkpoints.list(), self.fs.listdir(self.path)), ([], [".lock"]))
+            with mock.patch.object(self.fs, "rename", rename_forward):
+                with self.assertRaisesRegex(OSError, "no fsync.*it may be visible.*no rename"):
+                    self.checkpoints.save("a", {"by": 2})
+        self.fs.rmtree(self.path + "/a")
+        self.checkpoints.save("a", {"by": 3})
+        self.assertEqual(self.checkpoints.load(), {"by": 3})
+
     def test_a_state_is_as_it_was(self):
         self.assertEqual((self.checkpoints.list(), self.checkpoints.latest()), ([], None))
         with self.assertRaisesRegex(FileNotFoundError, "there is no checkpoint"):
@@ -282,6 +306,33 @@ class Embedded(OnPool):
                 each.wait()
         with self.assertRaisesRegex(ValueError, "run="):
             Checkpoints(self.fs, self.path, rank=0, world=2)
+
+    def test_ranks_go_on_after_an_error_of_one(self):
+        ranks = [Checkpoints(self.fs, self.path, keep=1, rank=rank, world=2, run="r", timeout=2) for rank in range(2)]
+
+        def save(name):
+            errors = []
+            for each in ranks:
+                try:
+                    each.save_async(name, {"name": name})
+                except OSError as error:
+                    errors.append(error)
+            return errors
+
+        save("a")
+        for each in ranks:
+            each.wait()
+        with mock.patch.object(ranks[0], "_keep_last", side_effect=OSError(errno.EIO, "no removal")):
+            self.assertEqual(save("b"), [])
+            ranks[0]._saving.join()
+        error, = save("c")
+        self.assertRegex(str(error), "'.*/b' is published, but.*no removal")
+        with self.assertRaises(TimeoutError):
+            ranks[1].wait()
+        self.assertEqual(save("d"), [])
+        for each in ranks:
+            each.wait()
+        self.assertEqual((self.checkpoints.list(), ranks[1].load()), (["d"], {"name": "d"}))
 
     def test_without_a_rank_it_never_appears(self):
         ranks = [Checkpoints(self.fs, self.path, rank=rank, world=3, run="job", timeout=1 + 20 * rank) for rank in range(2)]

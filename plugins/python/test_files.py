@@ -70,6 +70,15 @@ class Embedded(OnPool):
             file.seek(0)
             self.assertEqual(file.readlines(), ["one\n", "two\n", "two\n", "end\n"])
 
+    def test_a_truncation_leaves_the_position_of_appends(self):
+        for buffering in 0, -1:
+            with self.subTest(buffering=buffering), self.fs.open("shorter", "ab", buffering) as file:
+                file.write(b"123456")
+                file.flush()
+                self.assertEqual((file.truncate(2), file.tell(), file.size()), (2, 6, 2))
+                self.assertEqual((file.write(b"3"), file.flush(), file.tell()), (1, None, 3))
+            self.fs.unlink("shorter")
+
     def test_layers_have_the_methods_of_a_file(self):
         for mode in "w+", "w+b":
             with self.subTest(mode=mode), self.fs.open("layers", mode) as file:
@@ -106,6 +115,15 @@ class Embedded(OnPool):
                              (b"1\n", b"2", b"2\n", b"3", []))
             self.assertEqual(file.raw.name, "lines")
         self.assertTrue(file.closed and file.raw.closed)
+
+    def test_a_loop_over_lines_that_ends_early_leaves_the_file_open(self):
+        self.write("lines", b"1\n2\n3\n4")
+        with self.fs.open("lines", "r+b") as file:
+            for line in file:
+                break
+            self.assertEqual((line, file.readlines(1), list(zip("a", file))), (b"1\n", [b"2\n"], [("a", b"3\n")]))
+            self.assertEqual((file.read(), file.write(b"5")), (b"4", 1))
+        self.assertEqual(self.read("lines"), b"1\n2\n3\n45")
 
     def test_a_file_that_only_its_method_keeps(self):
         opened = lambda mode="rb": self.fs.open("one", mode)
@@ -357,6 +375,10 @@ time.sleep(0.1)
             with self.assertRaisesRegex(BufferError, "not contiguous"):
                 file.readinto(torch.zeros(4, 4).t(), 0)
         self.assertTrue(torch.equal(into, source))
+
+
+class Direct(Embedded):
+    scheme = "ros2s"
 
 
 class Offload(Embedded):

@@ -1,246 +1,19 @@
-"""Tests the file systems of fsspec. The cases of copy, get and put have the names that they have in fsspec's own abstract
-tests."""
+"""Tests the file systems of fsspec: files, names, contents and URLs, and libraries that use it."""
 import asyncio
 import datetime
+import errno
 import gc
 import gzip
-import importlib
 import io
 import os
 import pickle
-import shutil
-import tempfile
+import stat
 import unittest
+from unittest import mock
 
 import ros2store
-from on_pool import OnPool, calls_of
-
-try:
-    import fsspec
-    from fsspec.implementations.local import LocalFileSystem
-except ImportError:
-    raise unittest.SkipTest("fsspec is not installed") from None
-
-ALL = ["file1", "file2", "subdir0/nesteddir/nestedfile", "subdir0/subfile1", "subdir0/subfile2",
-       "subdir1/nesteddir/nestedfile", "subdir1/subfile1", "subdir1/subfile2"]
-SHALLOW = [name for name in ALL if "nested" not in name]
-# pattern, recursive, maxdepth, what is copied
-GLOB_EDGE_CASES = (
-    ("*", False, None, ["file1", "file2"]), ("*", True, None, ALL), ("*", True, 1, ["file1", "file2"]),
-    ("*", True, 2, SHALLOW), ("*1", False, None, ["file1"]),
-    ("*1", True, None, ["file1", "subdir1/nesteddir/nestedfile", "subdir1/subfile1", "subdir1/subfile2"]),
-    ("*1", True, 2, ["file1", "subdir1/subfile1", "subdir1/subfile2"]),
-    ("**", False, None, ALL), ("**", True, None, ALL), ("**", True, 1, ["file1", "file2"]), ("**", False, 2, SHALLOW),
-    ("**/*1", False, None, ["file1", "subdir0/subfile1", "subdir1/subfile1"]),
-    ("**/*1", True, 1, ["file1"]), ("**/*1", False, 2, ["file1", "subdir0/subfile1", "subdir1/subfile1"]),
-    ("**/subdir0", False, None, []), ("**/subdir0", True, None, ["nesteddir/nestedfile", "subfile1", "subfile2"]),
-    ("**/subdir0/nested*", False, 2, []), ("**/subdir0/nested*", True, 2, ["nestedfile"]),
-    ("subdir[1-2]", False, None, []), ("subdir[1-2]", True, None, ["nesteddir/nestedfile", "subfile1", "subfile2"]),
-    ("subdir[1-2]", True, 2, ["subfile1", "subfile2"]),
-    ("subdir[0-1]", True, None, [name for name in ALL if "/" in name]),
-    ("subdir[0-1]/*fil[e]*", False, None, [name for name in SHALLOW if "/" in name]),
-)
-
-
-class OnFsspec(OnPool):
-    def setUp(self):
-        super().setUp()
-        self.local_fs = LocalFileSystem(auto_mkdir=True)
-        self.remote_fs = fsspec.filesystem(self.scheme, uri=self.uri)
-        self.local = tempfile.mkdtemp(dir=self.base)
-        self.remote = "/" + os.path.basename(self.local)
-        self.remote_fs.mkdir(self.remote)
-
-    def tearDown(self):
-        self.remote_fs.rm(self.remote, recursive=True)
-        # fsspec keeps every file system, and so the pool, open.
-        type(self.remote_fs).clear_instance_cache()
-        self.remote_fs.files.close()
-        del self.remote_fs
-        gc.collect()
-        super().tearDown()
-
-    def url(self, path):
-        uri, _, query = self.uri.partition("?")
-        return f"{uri}{path}?{query}"
-
-    def found(self, fs, path):
-        return sorted(name[len(path) + 1:] for name in fs.find(path))
-
-
-class Copies:
-    """The cases of a copy between `source` and `target`, each a file system and a directory."""
-
-    def fill(self):
-        fs, source = self.source
-        for name in ("file1", "file2", "subdir/subfile1", "subdir/subfile2", "subdir/nesteddir/nestedfile"):
-            fs.makedirs(os.path.dirname(f"{source}/src/{name}"), exist_ok=True)
-            fs.pipe_file(f"{source}/src/{name}", name.encode())
-        self.src, self.dst = source + "/src", self.target[1] + "/dst"
-        self.target[0].mkdir(self.dst)
-
-    def expect(self, *names, at=""):
-        self.assertEqual(self.found(self.target[0], self.dst + at), sorted(names))
-        fs = self.target[0]
-        for name in names:
-            content = fs.cat_file(f"{self.dst}{at}/{name}")
-            self.assertTrue(content.decode().endswith(os.path.basename(name).replace("newfile", "subfile1")), name)
-        fs.rm(self.dst, recursive=True)
-        fs.mkdir(self.dst)
-
-    def test_file_to_existing_directory(self):
-        self.fill()
-        for target in "", "/":
-            self.copy(self.src + "/subdir/subfile1", self.dst + target)
-            self.expect("subfile1")
-
-    def test_file_to_new_directory(self):
-        self.fill()
-        self.copy(self.src + "/subdir/subfile1", self.dst + "/newdir/")
-        self.expect("newdir/subfile1")
-
-    def test_file_to_file_in_existing_directory(self):
-        self.fill()
-        self.copy(self.src + "/subdir/subfile1", self.dst + "/newfile")
-        self.expect("newfile")
-
-    def test_file_to_file_in_new_directory(self):
-        self.fill()
-        self.copy(self.src + "/subdir/subfile1", self.dst + "/newdir/newfile")
-        self.expect("newdir/newfile")
-
-    def test_directory_to_existing_directory(self):
-        self.fill()
-        for slash in "", "/":
-            source = self.src + "/subdir" + slash
-            into = "" if slash else "subdir/"
-            self.copy(source, self.dst)
-            self.assertEqual(self.target[0].ls(self.dst, detail=False), [], "not recursive")
-            self.copy(source, self.dst, recursive=True)
-            self.expect(into + "subfile1", into + "subfile2", into + "nesteddir/nestedfile")
-            self.copy(source, self.dst, recursive=True, maxdepth=1)
-            self.expect(into + "subfile1", into + "subfile2")
-
-    def test_directory_to_new_directory(self):
-        self.fill()
-        for from_slash in "", "/":
-            for to_slash in "", "/":
-                source, target = self.src + "/subdir" + from_slash, self.dst + "/newdir" + to_slash
-                self.copy(source, target)
-                self.assertEqual(self.target[0].ls(self.dst, detail=False), [], "not recursive")
-                # A target with a slash is a directory into which the source goes.
-                into = "newdir/" + ("subdir/" if to_slash and not from_slash else "")
-                self.copy(source, target, recursive=True)
-                self.expect(into + "subfile1", into + "subfile2", into + "nesteddir/nestedfile")
-
-    def test_glob_to_existing_directory(self):
-        self.fill()
-        for slash in "", "/":
-            self.copy(self.src + "/subdir/*", self.dst + slash)
-            self.expect("subfile1", "subfile2")
-            self.copy(self.src + "/subdir/*", self.dst + slash, recursive=True)
-            self.expect("subfile1", "subfile2", "nesteddir/nestedfile")
-            self.copy(self.src + "/subdir/*", self.dst + slash, recursive=True, maxdepth=1)
-            self.expect("subfile1", "subfile2")
-
-    def test_glob_to_new_directory(self):
-        self.fill()
-        for slash in "", "/":
-            self.copy(self.src + "/subdir/*", self.dst + "/newdir" + slash)
-            self.expect("newdir/subfile1", "newdir/subfile2")
-            self.copy(self.src + "/subdir/*", self.dst + "/newdir" + slash, recursive=True)
-            self.expect("newdir/subfile1", "newdir/subfile2", "newdir/nesteddir/nestedfile")
-
-    def test_list_of_files_to_existing_directory(self):
-        self.fill()
-        names = [self.src + "/file1", self.src + "/file2", self.src + "/subdir/subfile1"]
-        for slash in "", "/":
-            self.copy(names, self.dst + slash)
-            self.expect("file1", "file2", "subfile1")
-
-    def test_list_of_files_to_new_directory(self):
-        self.fill()
-        self.copy([self.src + "/file1", self.src + "/file2", self.src + "/subdir/subfile1"], self.dst + "/newdir/")
-        self.expect("newdir/file1", "newdir/file2", "newdir/subfile1")
-
-    def test_two_files_new_directory(self):
-        self.fill()
-        self.copy([self.src + "/file1", self.src + "/file2"], self.dst + "/newdir/")
-        self.expect("newdir/file1", "newdir/file2")
-
-    def test_directory_without_files_with_same_name_prefix(self):
-        fs, source = self.source
-        for name in ("subdir/subfile.txt", "subdir.txt"):
-            fs.makedirs(os.path.dirname(f"{source}/{name}"), exist_ok=True)
-            fs.pipe_file(f"{source}/{name}", os.path.basename(name).encode())
-        self.dst = self.target[1] + "/dst"
-        self.target[0].mkdir(self.dst)
-        self.copy(source + "/subdir", self.dst, recursive=True)
-        self.expect("subdir/subfile.txt")
-
-    def test_with_source_and_destination_as_list(self):
-        self.fill()
-        names = ["file1", "file2"]
-        self.copy([f"{self.src}/{name}" for name in names], [f"{self.dst}/new/{name}" for name in names])
-        self.expect("new/file1", "new/file2")
-
-    def test_directory_recursive(self):
-        self.fill()
-        fs, target = self.target[0], self.dst + "/target"
-        source = self.src + "/subdir"
-        for slash in "", "/":
-            for is_there in False, True:
-                self.copy(source + slash, target, recursive=True)
-                self.assertTrue(fs.isfile(target + "/subfile1"))
-                self.assertEqual(fs.isfile(target + "/subdir/subfile1"), is_there and not slash)
-            fs.rm(target, recursive=True)
-
-    def test_empty_directory(self):
-        self.fill()
-        self.source[0].mkdir(self.src + "/empty")
-        self.copy(self.src + "/empty", self.dst, recursive=True)
-        self.assertTrue(self.target[0].isdir(self.dst + "/empty"))
-
-    def test_missing_source(self):
-        self.fill()
-        with self.assertRaises(FileNotFoundError):
-            self.copy(self.src + "/missing", self.dst)
-
-    def test_glob_edge_cases(self):
-        fs, source = self.source
-        if not isinstance(fs, type(self.remote_fs)):
-            self.skipTest("the patterns are those of fsspec's local file system")
-        for name in ALL:
-            fs.makedirs(os.path.dirname(f"{source}/src/{name}"), exist_ok=True)
-            fs.pipe_file(f"{source}/src/{name}", os.path.basename(name).encode())
-        self.dst = self.target[1] + "/dst"
-        self.target[0].mkdir(self.dst)
-        for pattern, recursive, maxdepth, names in GLOB_EDGE_CASES:
-            for slash in "", "/":
-                with self.subTest(pattern=pattern, recursive=recursive, maxdepth=maxdepth, slash=slash):
-                    self.copy(f"{source}/src/{pattern}", self.dst + slash, recursive=recursive, maxdepth=maxdepth)
-                    self.expect(*names)
-
-
-class Copy(Copies, OnFsspec):
-    def setUp(self):
-        super().setUp()
-        self.source = self.target = (self.remote_fs, self.remote)
-        self.copy = self.remote_fs.copy
-
-
-class Get(Copies, OnFsspec):
-    def setUp(self):
-        super().setUp()
-        self.source, self.target = (self.remote_fs, self.remote), (self.local_fs, self.local)
-        self.copy = self.remote_fs.get
-
-
-class Put(Copies, OnFsspec):
-    def setUp(self):
-        super().setUp()
-        self.source, self.target = (self.local_fs, self.local), (self.remote_fs, self.remote)
-        self.copy = self.remote_fs.put
+from on_fsspec import OnFsspec, fsspec
+from on_pool import calls_of, half_of, module
 
 
 class Embedded(OnFsspec):
@@ -263,6 +36,54 @@ class Embedded(OnFsspec):
         self.local_fs.pipe_file(local, b"3")
         with self.assertRaises(FileExistsError):
             self.remote_fs.put_file(local, self.path("x"), mode="create")
+
+    def test_put_exclusive(self):
+        fs, name, local = self.remote_fs, self.path("new"), self.local + "/file"
+        self.local_fs.pipe_file(local, b"put")
+
+        class Callback(fsspec.callbacks.Callback):
+            def relative_update(callback, count=1):
+                fs.pipe_file(name, b"other")
+
+        with self.assertRaises(FileExistsError):
+            fs.put_file(local, name, mode="create", callback=Callback())
+        self.assertEqual(fs.cat(name), b"other")
+        fs.rm(name)
+        fs.files.symlink("target", name)
+        with self.assertRaises(FileExistsError):
+            fs.put_file(local, name, mode="create")
+        self.assertEqual(fs.files.listdir(self.remote), ["new"])
+        fs.put_file(local, self.path("target"), mode="create")
+        self.assertEqual((fs.cat(name), sorted(fs.files.listdir(self.remote))), (b"put", ["new", "target"]))
+
+    def test_rm_of_directories_whose_names_begin_alike(self):
+        fs = self.remote_fs
+        for paths in [self.path("*"), self.path("run/")], self.path("**"), [self.path("run"), self.path("run-1"), self.path("run/a")]:
+            with self.subTest(paths=paths):
+                fs.pipe({self.path(name): b"" for name in ("run/a", "run/d/b", "run-1/b")})
+                fs.rm(paths, recursive=True)
+                self.assertEqual(fs.ls(self.remote), [])
+
+    def test_rm_of_some_levels(self):
+        fs = self.remote_fs
+        fs.pipe({self.path(name): b"" for name in ("d/a", "d/e/b", "d/e/f/c")})
+        fs.mkdir(self.path("d/empty"))
+        fs.rm(self.path("d"), recursive=True, maxdepth=1)
+        self.assertEqual(self.found(fs, self.remote), ["d/e/b", "d/e/f/c"])
+        self.assertEqual(fs.ls(self.path("d"), detail=False), [self.path("d/e")])
+        fs.rm([self.path("d"), self.path("d/e/f")], recursive=True, maxdepth=2)
+        self.assertEqual(fs.ls(self.remote), [])
+
+    def test_a_walk_skips_directories_that_the_caller_removes(self):
+        fs = self.remote_fs
+        fs.pipe({self.path(name): b"" for name in ("d/a", "e/b", "e/f/c")})
+        for detail in False, True:
+            seen = []
+            for path, directories, _ in fs.walk(self.remote, detail=detail):
+                seen.append(path)
+                if path == self.remote:
+                    directories.pop("d") if detail else directories.remove("d")
+            self.assertEqual(seen, [self.remote, self.path("e"), self.path("e/f")])
 
     def test_mv(self):
         fs = self.remote_fs
@@ -302,6 +123,15 @@ class Embedded(OnFsspec):
         self.assertEqual(self.remote_fs.head(self.path("f"), 4), b"new" + data[3:4])
         with self.assertRaises(FileNotFoundError):
             self.remote_fs.open(self.path("missing"))
+
+    def test_each_cache_of_fsspec_reads_the_same(self):
+        data = os.urandom(5000)
+        self.remote_fs.pipe_file(self.path("f"), data)
+        for kind in "readahead", "bytes", "none", "all", "mmap", "first":
+            with self.subTest(kind=kind), self.remote_fs.open(self.path("f"), block_size=64, cache_type=kind) as file:
+                for begin, size in ((4000, 700), (0, 10), (4600, 500), (63, 1), (10, 4900), (4999, 9), (0, 5000)):
+                    file.seek(begin)
+                    self.assertEqual(file.read(size), data[begin:begin + size])
 
     def test_a_failed_write_leaves_no_file(self):
         for data in b"small", bytes(3 << 20):
@@ -354,6 +184,11 @@ class Embedded(OnFsspec):
             with self.subTest(content=content):
                 fs.pipe({self.path("d/f"): b"old"})
                 fs.chmod(self.path("d/f"), 0o640)
+                fs.pipe_file(self.path("private"), b"old")
+                fs.chmod(self.path("private"), 0)
+                call(self.path("private"))
+                self.assertEqual(stat.S_IMODE(files.stat(self.path("private")).st_mode), 0)
+                fs.rm(self.path("private"))
                 files.symlink("d/f", self.path("link"))
                 files.symlink("new", self.path("dangling"))
                 for path in (self.path("d/f"), self.path("link"), self.path("dangling"), self.path("plain")):
@@ -366,6 +201,35 @@ class Embedded(OnFsspec):
         files.symlink("loop", self.path("loop"))
         with self.assertRaises(OSError):
             fs.pipe(self.path("loop"), b"")
+
+    def test_an_open_that_fails_keeps_the_old_content(self):
+        self.remote_fs.pipe_file(self.path("f"), b"old")
+        for wrong in {"encoding": "none"}, {"compression": "none"}, {"errors": 5}:
+            with self.subTest(wrong=wrong), self.assertRaises((LookupError, ValueError, TypeError)):
+                self.remote_fs.open(self.path("f"), "w", **wrong)
+            gc.collect()
+            self.assertEqual(self.remote_fs.cat(self.path("f")), b"old")
+
+    def test_a_forked_child_that_drops_a_file_publishes_nothing(self):
+        fs = self.remote_fs
+        for mode in "wb", "w", "ab":
+            name = self.path(mode)
+            file = fs.open(name, mode)
+            file.write("parent " if mode == "w" else b"parent ")
+            child = os.fork()
+            if child == 0:
+                del file
+                gc.collect()
+                os._exit(0)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+            self.assertFalse(fs.exists(name))
+            file.write("goes on" if mode == "w" else b"goes on")
+            file.close()
+            self.assertEqual(fs.cat(name), b"parent goes on")
+            file = fs.open(name, mode)
+            del file
+            gc.collect()
+        self.assertEqual([fs.cat(self.path(mode)) for mode in ("wb", "w", "ab")], [b"", b"", b"parent goes on"])
 
     def test_files_of_killed_writers_are_not_listed(self):
         fs = self.remote_fs
@@ -434,6 +298,13 @@ class Embedded(OnFsspec):
         self.assertEqual(sorted(fs.ls(self.remote, detail=False)), [self.path("d"), self.path("link")])
         self.assertTrue(fs.lexists(self.path("link")))
 
+    def test_ls_below_a_file_is_an_error(self):
+        self.remote_fs.pipe_file(self.path("f"), b"")
+        for detail in False, True:
+            self.assertEqual(len(self.remote_fs.ls(self.path("f"), detail=detail)), 1)
+            with self.assertRaises(NotADirectoryError):
+                self.remote_fs.ls(self.path("f/below"), detail=detail)
+
     def test_cat_and_ranges(self):
         fs = self.remote_fs
         fs.pipe({self.path(f"{i}"): bytes([i]) * 1000 for i in range(5)})
@@ -480,11 +351,63 @@ class Embedded(OnFsspec):
                              (True, 1000, [self.path("b/c")], b"1"))
             self.assertEqual((await fs._cat(self.path("b/c")), await fs._cat([self.path("b/c"), self.path("x")], on_error="omit")),
                              (b"1", {self.path("b/c"): b"1"}))
+            self.assertEqual([each async for each in fs._walk(self.remote)],
+                             [(self.remote, ["b"], ["a"]), (self.path("b"), [], ["c"])])
+            self.assertEqual(await fs._sizes([self.path("a"), self.path("b/c")]), [1000, 1])
             await fs._rm(self.path("b"), recursive=True)
             self.assertEqual(await fs._ls(self.remote, detail=False), [self.path("a")])
             fs.files.close()
 
         asyncio.run(work())
+
+    def test_a_cancelled_read_is_cancelled_and_closes_its_file(self):
+        async def work():
+            fs = type(self.remote_fs)(uri=self.uri, asynchronous=True, skip_instance_cache=True)
+            reading = asyncio.ensure_future(fs._cat_file(self.path("f")))
+            await asyncio.sleep(0)
+            reading.cancel()
+            with mock.patch.object(ros2store.File, "close", autospec=True, side_effect=ros2store.File.close) as closing:
+                with self.assertRaises(asyncio.CancelledError):
+                    await reading
+            self.assertTrue(closing.call_args.args[0].closed)
+            fs.files.close()
+
+        self.remote_fs.pipe_file(self.path("f"), bytes(1 << 20))
+        asyncio.run(work())
+
+    def test_a_get_writes_all_where_a_write_takes_less(self):
+        class Short(io.FileIO):
+            def write(self, data):
+                return super().write(data[:1000])
+
+        def opened(path, mode, buffering=-1):
+            return Short(path, mode) if buffering == 0 else io.BufferedWriter(Short(path, mode))
+
+        self.remote_fs.pipe_file(self.path("f"), bytes(100_000))
+        with mock.patch("ros2store.fsspec.open", opened, create=True):
+            self.remote_fs.get_file(self.path("f"), self.local + "/f")
+        self.assertEqual(os.path.getsize(self.local + "/f"), 100_000)
+
+    def test_a_directory_that_cannot_be_read_is_an_error(self):
+        fs = self.remote_fs
+        fs.pipe({self.path("d/a"): b"", self.path("d/e/b"): b""})
+        scandir, seen = fs.files.scandir, []
+
+        def failing(path):
+            if path.endswith("/e"):
+                raise OSError(errno.EIO, "damaged")
+            return scandir(path)
+
+        with mock.patch.object(fs.files, "scandir", failing):
+            self.assertEqual(fs.find(self.path("d")), [self.path("d/a")])
+            self.assertEqual(len(list(fs.walk(self.path("d"), on_error=seen.append))), 1)
+            self.assertEqual([error.errno for error in seen], [errno.EIO])
+            for call in (lambda: list(fs.walk(self.path("d"), on_error="raise")),
+                         lambda: fs.get(self.path("d"), self.local + "/got", recursive=True),
+                         lambda: fs.copy(self.path("d"), self.path("copy"), recursive=True),
+                         lambda: fs.get(self.path("d/**"), self.local + "/got")):
+                with self.assertRaisesRegex(OSError, "damaged"):
+                    call()
 
     def test_urls(self):
         name = self.path("a b%ü\udcff.txt")  # \udcff: a byte that is not UTF-8
@@ -542,14 +465,8 @@ class Embedded(OnFsspec):
         self.assertEqual((callback.size, callback.value, seen), (100_000, 100_000, [False]))
 
     # ---- libraries
-    def library(self, name):
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            self.skipTest(f"{name} is not installed")
-
     def test_pandas_reads_and_writes_csv_by_a_url(self):
-        pandas = self.library("pandas")
+        pandas = module("pandas")
         frame = pandas.DataFrame({"a": [1, 2], "b": ["x", "ü"]})
         frame.to_csv(self.url(self.path("a.csv")), index=False)
         pandas.testing.assert_frame_equal(pandas.read_csv(self.url(self.path("a.csv"))), frame)
@@ -558,12 +475,12 @@ class Embedded(OnFsspec):
         pandas.testing.assert_frame_equal(pandas.read_csv(plain, storage_options={"dir": self.directory}), frame)
 
     def test_numpy_and_torch(self):
-        numpy = self.library("numpy")
+        numpy = module("numpy")
         with self.remote_fs.open(self.path("a.npy"), "wb") as file:
             numpy.save(file, numpy.arange(1000))
         with self.remote_fs.open(self.path("a.npy")) as file:
             self.assertEqual(numpy.load(file).sum(), 499_500)
-        torch = self.library("torch")
+        torch = module("torch")
         with fsspec.open(self.url(self.path("a.pt")), "wb") as file:
             torch.save({"w": torch.arange(1000)}, file)
         with fsspec.open(self.url(self.path("a.pt"))) as file:
@@ -575,8 +492,8 @@ class Embedded(OnFsspec):
             self.assertEqual((file.readinto(into), into.tolist()), (32, [0, 1, 2, 3]))
 
     def test_zarr(self):
-        zarr = self.library("zarr")
-        numpy = self.library("numpy")
+        zarr = module("zarr")
+        numpy = module("numpy")
         array = zarr.open(self.url(self.path("a.zarr")), mode="w", shape=(100, 100), chunks=(10, 100), dtype="i4")
         array[:] = numpy.arange(10_000).reshape(100, 100)
         again = zarr.open(self.url(self.path("a.zarr")), mode="r")
@@ -587,11 +504,11 @@ class Embedded(OnFsspec):
             self.assertEqual(int(zarr.open(store, mode="r")[:].sum()), 10 + 7 * 90, "with chunks that were never written")
 
 
-class Offload(Embedded):
-    scheme = "ros2s+dpu"
+class Direct(half_of(Embedded, 0)):
+    scheme = "ros2s"
 
 
-class PutBehindADpu(Put):
+class Offload(half_of(Embedded, 1)):
     scheme = "ros2s+dpu"
 
 

@@ -80,6 +80,10 @@ class Embedded(OnPool):
         self.assertEqual(bag.count().compute(scheduler="threads"), 33)
 
 
+class Direct(Embedded):
+    scheme = "ros2s"
+
+
 class Offload(Embedded):
     scheme = "ros2s+dpu"
 

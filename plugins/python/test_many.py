@@ -3,7 +3,7 @@ import errno
 import threading
 import unittest
 
-from on_pool import OnPool
+from on_pool import OnPool, half_of
 
 
 class Embedded(OnPool):
@@ -148,7 +148,11 @@ class Embedded(OnPool):
         self.assertNotIn(0, seen)
 
 
-class Offload(Embedded):
+class Direct(half_of(Embedded, 0)):
+    scheme = "ros2s"
+
+
+class Offload(half_of(Embedded, 1)):
     scheme = "ros2s+dpu"
 
 

@@ -183,6 +183,11 @@ class Embedded(OnPool):
         (root / "new").touch()
         with self.assertRaises(FileExistsError):
             (root / "new").touch(exist_ok=False)
+        (root / "dangling").symlink_to("target")
+        (root / "dangling").touch()
+        self.assertTrue((root / "target").is_file())
+        for each in "dangling", "target":
+            (root / each).unlink()
         with (root / "new").open("w") as file:
             file.write("x")
         (root / "new").chmod(0o400)
@@ -242,6 +247,10 @@ class Embedded(OnPool):
             self.assertEqual(repr(file), f"<ros2store.TextFile 'pickled' mode='r' in {self.uri!r}>")
             with self.assertRaises(TypeError):
                 pickle.dumps(file)
+
+
+class Direct(Embedded):
+    scheme = "ros2s"
 
 
 class Offload(Embedded):

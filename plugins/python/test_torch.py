@@ -5,7 +5,6 @@ import itertools
 import os
 import pickle
 import signal
-import sys
 import tarfile
 import unittest
 

@@ -120,10 +120,9 @@ void History::finds(size_t number, const std::shared_ptr<Issued>& issued, Epoch 
 
 void History::refuse(size_t number, const std::shared_ptr<Issued>& issued, const Error& error) {
     if (issued->epoch != Epoch{}) {
-        problem(
-            fmt::format("client {}, transaction {} happened at epoch {}, but its repetition "
-                        "was refused: {}",
-                        number, issued->number, issued->epoch.value, describe(error)));
+        problem(fmt::format(
+            "client {}, transaction {} happened at epoch {}, but its repetition was refused: {}",
+            number, issued->number, issued->epoch.value, describe(error)));
     }
     if (clients_[number].pending == issued) clients_[number].pending = nullptr;
 }
@@ -260,8 +259,8 @@ void History::judge_witness(size_t number, const Snapshot& snapshot) {
     }
     if (witness <= pending->acknowledged_before) {
         problem(fmt::format(
-            "client {}, transaction {} happened at epoch {} although {} had returned "
-            "before it was called",
+            "client {}, transaction {} happened at epoch {} although {} had returned before it was "
+            "called",
             number, pending->number, witness.value, pending->acknowledged_before.value));
     }
     pending->epoch = witness;

@@ -101,11 +101,7 @@ TEST_P(ForkOnNetwork, ChildWorksAfterItsHelperWasKilled) {
     EXPECT_EQ(read_text(fs, "a"), "child");
 }
 
-int turns() {
-    const char* const wanted = std::getenv("ROS2STORE_TEST_TURNS");
-    return wanted == nullptr ? 20 : std::atoi(wanted);
-}
-
+constexpr int turns_usual = 20;
 constexpr int status_of_child = 7;
 const std::array<std::pair<const char*, void (*)()>, 3> ends{
     {{"exit", [] { exit(status_of_child); }},
@@ -119,7 +115,7 @@ const std::array<std::pair<const char*, void (*)()>, 3> ends{
 void check_ends(ros2s_fs* fs) {
     for (const auto& [name, end] : ends) {
         const int wanted = name == std::string("abort") ? a_signal + SIGABRT : status_of_child;
-        for (int i = 0; i < turns(); ++i) {
+        for (int i = 0; i < turns(turns_usual); ++i) {
             const bool uses = fs != nullptr && i % 4 == 0;
             const int ended = in_child([&, end = end] {
                 struct stat st{};
@@ -131,7 +127,7 @@ void check_ends(ros2s_fs* fs) {
         }
     }
     // daemon(3): the parent ends first.
-    for (int i = 0; i < turns(); ++i) {
+    for (int i = 0; i < turns(turns_usual); ++i) {
         std::array<int, 2> told{};
         ASSERT_EQ(pipe(told.data()), 0);
         expect_child([&] {

@@ -299,7 +299,7 @@ TEST_P(Fork, UnlinkedFileStaysOpenInTheChild) {
 
 TEST_P(Fork, ForkDuringIoOfOtherThreads) {
     constexpr int threads = 3;
-    constexpr int forks = 10;
+    const int forks = turns(10);
     const Container fs(uri());
     std::atomic<bool> stops = false;
     std::atomic<int> wrong = 0;

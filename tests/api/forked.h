@@ -108,6 +108,12 @@ inline void expect_child(const std::function<int()>& body,
     EXPECT_EQ(in_child(body), 0) << "started in line " << at.line();
 }
 
+// How often a test starts children: as ROS2STORE_TEST_TURNS says, which is for `./dev nightly`.
+inline int turns(int usual) {
+    const char* const wanted = std::getenv("ROS2STORE_TEST_TURNS");
+    return wanted == nullptr ? usual : std::atoi(wanted);
+}
+
 // For a child: it ends with the line of the first wrong answer.
 #define CHILD_CHECK(condition)                                                              \
     do {                                                                                    \

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "forked.h"
 #include "ros2store/ros2store.h"
 
 namespace ros2s::tests {
@@ -56,34 +57,37 @@ std::string make_socket(const std::string& directory) {
     return path;
 }
 
+// Loads the library, uses a container, with or without closing it, and ends after the library was
+// closed, as a grandchild does.
+[[noreturn]] void end_after_closing(const std::string& library, const std::string& uri,
+                                    bool closes) {
+    void* const alone = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (alone == nullptr) _exit(1);
+    auto* const open = reinterpret_cast<decltype(&ros2s_open)>(dlsym(alone, "ros2s_open"));
+    auto* const close = reinterpret_cast<decltype(&ros2s_close)>(dlsym(alone, "ros2s_close"));
+    ros2s_fs* fs = nullptr;
+    if (open(uri.c_str(), nullptr, &fs, nullptr, 0) != 0) _exit(2);
+    if (closes && close(fs) != 0) _exit(3);
+    if (dlclose(alone) != 0) _exit(4);
+    exit(in_child([]() -> int { exit(7); }) == 7 ? 0 : 5);
+}
+
 // Functions that it registered would be called after it is gone. The first test, because this
 // process must have loaded nothing.
 TEST(LibraryLoading, ProcessEndsAfterLibraryWasClosed) {
+    const Daemons pool(no_daemons);
+    const Daemons daemons;
     const Directory directory;
-    const std::string uri = make_pool(directory.path + "/pool");
     const std::string library = directory.path + "/libros2store.so.0";
     std::filesystem::copy_file(LIBRARY, library);
     std::filesystem::create_directory_symlink(
         std::filesystem::path(LIBRARY).parent_path() / "ros2store", directory.path + "/ros2store");
-    const pid_t child = fork();
-    if (child == 0) {
-        void* const alone = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (alone == nullptr) _exit(1);
-        auto* const open = reinterpret_cast<decltype(&ros2s_open)>(dlsym(alone, "ros2s_open"));
-        auto* const close = reinterpret_cast<decltype(&ros2s_close)>(dlsym(alone, "ros2s_close"));
-        ros2s_fs* fs = nullptr;
-        if (open(uri.c_str(), nullptr, &fs, nullptr, 0) != 0 || close(fs) != 0) _exit(2);
-        if (dlclose(alone) != 0) _exit(3);
-        const pid_t grandchild = fork();
-        if (grandchild == 0) exit(7);
-        int status = 0;
-        waitpid(grandchild, &status, 0);
-        exit(WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 0 : 4);
+    for (const std::string& uri : {pool.uri(), daemons.uri("ros2s"), daemons.uri("ros2s+dpu")}) {
+        for (int i = 0; i < turns(2); ++i) {
+            ASSERT_EQ(in_child([&]() -> int { end_after_closing(library, uri, i % 2 == 0); }), 0)
+                << uri << ", turn " << i;
+        }
     }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // A single test, because a loaded library stays loaded.

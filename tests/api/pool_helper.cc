@@ -126,10 +126,8 @@ int main(int count, char** arguments) {
     if (count == 4 && std::strcmp(arguments[1], "report") == 0) {
         return report(arguments[2], arguments[3]);
     }
-    std::fprintf(
-        stderr,
-        "usage: pool_helper make DIRECTORY | grow DIRECTORY BYTES KILLED_AT PLACE | fill URI "
-        "PATH BYTES | report URI PATH | "
-        "hold URI PROGRAM\n");
+    std::fprintf(stderr,
+                 "usage: pool_helper make DIRECTORY | grow DIRECTORY BYTES KILLED_AT PLACE | fill "
+                 "URI PATH BYTES | report URI PATH | hold URI PROGRAM\n");
     return 2;
 }

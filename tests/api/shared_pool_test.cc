@@ -299,6 +299,34 @@ TEST_F(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) 
 }
 
 // Its users say so soon, and go on when it can be opened again.
+// As a job that ran out of memory. A user that is stopped starts no other owner. Only in a process
+// that has opened no pool before, whose child is the owner: so ctest runs it.
+TEST_F(PoolOfAnotherProcess, UsersThatWereKilledWithTheOwnerAreNotAwaited) {
+    std::array<int, 2> told{};
+    ASSERT_EQ(pipe(told.data()), 0);
+    const pid_t owner = start_child([&] {
+        const Container fs(pool.uri());
+        const pid_t user = start_child([&] {
+            ros2s_file* file = nullptr;
+            const pid_t self = getpid();
+            CHILD_CHECK(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file) == 0);
+            CHILD_CHECK(write(told[1], &self, sizeof self) == sizeof self);
+            return pause();
+        });
+        return end_of(user);
+    });
+    pid_t user = 0;
+    ASSERT_EQ(read(told[0], &user, sizeof user), sizeof user);
+    for (const int each : told) close(each);
+    kill(user, SIGSTOP);
+    kill(owner, SIGKILL);
+    kill(user, SIGKILL);
+    EXPECT_EQ(end_of(owner), a_signal + SIGKILL);
+    EXPECT_EQ(clients_awaited(pool), 1U);
+    EXPECT_EQ(ros2s_close(open_container(pool.uri())), 0);
+    EXPECT_EQ(clients_awaited(pool), 0U);
+}
+
 TEST_F(PoolOfAnotherProcess, UsersOfAPoolThatCannotBeOpenedAgainGetAnError) {
     constexpr auto most = std::chrono::seconds(30);
     const std::string config = pool.directory() + "/config.yaml", away = config + ".away";

@@ -427,6 +427,15 @@ class Life(WithDirectory):
         run("mount", uri, mount_point)
         (mount_point / "one").write_text("1")
         self.assertEqual(answer("sync", mount_point / "one")["durable"], str(mount_point / "one"))
+        self.assertIn("everything is durable", run("why", mount_point / "one").stdout)
+        # At most for a second, and perhaps less on a busy machine.
+        def says_what_waits():
+            (mount_point / "one").write_text("12345")
+            return answer("status", self.pool)["unsynced"][str(mount_point)]["changes"] > 0
+        wait_until(says_what_waits, "changes that are not durable")
+        wait_until(lambda: f"{mount_point}: everything is durable" in run("status", self.pool).stdout,
+                   "the end of the second")
+        (mount_point / "one").write_text("1")
         self.refused("sync", self.scratch, says=["no mount of ros2store"])
         self.refused("sync", mount_point / "none", says=["cannot open", "No such file"])
         self.refused("umount", self.scratch, says=["no mount of ros2store"])

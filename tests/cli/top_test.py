@@ -4,6 +4,7 @@ usage: top_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import contextlib
 import http.server
+import itertools
 import os
 import pty
 import select
@@ -157,6 +158,41 @@ class OfDaemons(WithDirectory):
         lines = run("top", self.pool, "--by", "mount").stdout.splitlines()
         self.assertTrue(any(line.startswith("MOUNT ") for line in lines), lines)
         self.assertTrue(any("WRITES" in line for line in lines), lines)
+
+    def test_mounts_have_changes_that_are_not_durable(self):
+        self.up("--size", SIZE)
+        uris = {program: f"{scheme}:///pool/main?dir={self.pool}"
+                for program, scheme in (("ros2store-engine", "ros2s"), ("ros2store-dpu", "ros2s+dpu"))}
+        run("container", "set", uris["ros2store-engine"], "--durability", "fsync")
+        ended = threading.Event()
+
+        def write(path):
+            for number in itertools.count():
+                if ended.is_set():
+                    break
+                path.write_text(str(number), encoding="ascii")
+
+        writers = []
+        for program, uri in uris.items():
+            mount_point = self.scratch / program
+            mount_point.mkdir()
+            run("mount", uri, mount_point)
+            writers.append(threading.Thread(target=write, args=[mount_point / program]))
+            writers[-1].start()
+        try:
+            def shown():
+                top = self.top("--by", "mount")
+                return all(any(each["name"].startswith("pool/main by ros2store-fuse") and
+                               each["volatile_changes"] > 0 and each["volatile_bytes"] > 0 and
+                               each["volatile_seconds"] > 0 for each in top[program]["groups"]) for program in uris)
+
+            wait_until(shown, "volatile changes of both mounts")
+        finally:
+            ended.set()
+            for writer in writers:
+                writer.join()
+        for program in uris:
+            run("umount", self.scratch / program)
 
     def test_a_daemon_that_ends_and_comes_back(self):
         self.up("--size", SIZE)

@@ -29,8 +29,7 @@ constexpr const char* usage =
     "Hosts work through DPUs on a storage server, whose engine crashes at N points of its device\n"
     "operations, trial by trial from seed S on, while DPUs are killed and the network is in "
     "trouble.\n"
-    "--replies forget (the store keeps no update names) and --remove-rule (one rule of the "
-    "commit\n"
+    "--replies forget (the store keeps no update names) and --remove-rule (one rule of the commit\n"
     "protocol is off, docs/crash-rules.md) break it: then a failure is what should be found.\n";
 
 // All trials together.
@@ -70,9 +69,8 @@ struct Sum {
     void print() const {
         fmt::print(
             "  {} DPUs killed, {} clock steps, {} strikes between commit and answer, {} ends by "
-            "device errors; network: {} "
-            "connections lost, "
-            "{} cut in a transfer, {} processes stalled, {} times lossy, {} times slow\n",
+            "device errors; network: {} connections lost, {} cut in a transfer, {} processes "
+            "stalled, {} times lossy, {} times slow\n",
             dpu_kills, clock_steps, storage_strikes, device_errors, trouble.lost, trouble.cut,
             trouble.stalled, trouble.lossy, trouble.slow);
         fmt::print(

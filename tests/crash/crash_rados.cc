@@ -64,10 +64,8 @@ int run(int argc, char** argv) {
                  });
     fmt::print(
         "  {} deaths, {} of them during a mount, {} of clients that were misled; {} requests of "
-        "these "
-        "clients; {} operations, {} repeated by another client; {} came back after a day; the "
-        "replies to {} clients were "
-        "removed\n  {}\n",
+        "these clients; {} operations, {} repeated by another client; {} came back after a day; "
+        "the replies to {} clients were removed\n  {}\n",
         sum.all.deaths, sum.all.in_mount, sum.all.misled, sum.all.requests, sum.all.operations,
         sum.all.repeated, sum.all.after_a_day, sum.all.clients_dropped, campaign.trials());
     std::vector<std::string> lacking;

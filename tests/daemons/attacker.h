@@ -70,6 +70,12 @@ class Attacker {
 struct Program {
     Program(OsReactor& on_reactor, std::unique_ptr<ControlClient> dpu)
         : reactor(on_reactor), control(std::move(dpu)), key(SigningKey::make_seed(Secrets())) {}
+    Result<std::string> issue(capability::Use use) {
+        const auto known =
+            on(reactor, [&] { return control->describe_capabilities(call, "pool", report); });
+        if (!known) return fail(known.error());
+        return issue(known->audience, std::move(use));
+    }
     Result<std::string> issue(Uuid audience, capability::Use use) {
         report = {};
         return on(reactor, [&] {

@@ -190,9 +190,6 @@ TEST_P(DelegatedDpu, TenantRateHoldsOverAllDpus) {
     const Attacker one(*reactor, engine_as("client")), other(*reactor, engine_as("client"));
     Program alice(*reactor, dpu_as("alice")), bob(*reactor, dpu_as("bob"));
     Report report;
-    const auto known =
-        on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
-    ASSERT_TRUE(known) << report.text();
     const object::ContainerId main = record("main").id;
     struct Reading {
         explicit Reading(const Attacker& dpu) : holder(dpu.key()) {}
@@ -201,7 +198,7 @@ TEST_P(DelegatedDpu, TenantRateHoldsOverAllDpus) {
     };
     Reading first(one), second(other), bobs(one);
     const auto open = [&](Reading& reading, const Attacker& dpu, Program& program) {
-        const auto root = program.issue(known->audience, reading_main());
+        const auto root = program.issue(reading_main());
         ASSERT_TRUE(root) << program.report.text();
         reading.holder.links = program.delegate(*root, dpu.key().shown());
         auto pool = open_with(reading.holder, report);
@@ -254,11 +251,8 @@ TEST_P(DelegatedDpu, DirectClientShowsItsOwnCapability) {
               "");
     Report report;
     Program carol(*reactor, engine_as("carol")), dave(*reactor, engine_as("dave"));
-    const auto known =
-        on(*reactor, [&] { return carol.control->describe_capabilities(call, "pool", report); });
-    ASSERT_TRUE(known) << report.text();
     const capability::Use main = reading_main();
-    const auto hers = carol.issue(known->audience, main), his = dave.issue(known->audience, main);
+    const auto hers = carol.issue(main), his = dave.issue(main);
     ASSERT_TRUE(hers && his) << carol.report.text() << dave.report.text();
     EXPECT_FALSE(capability::decode(*hers)->use.directories);
     EXPECT_TRUE(capability::decode(*his)->use.directories);

@@ -110,13 +110,9 @@ TEST_P(DelegatedDpu, OwnerCapabilityEndsWithOwnership) {
     Attacker attacker(*reactor, engine_as("client"));
     Program alice(*reactor, dpu_as("alice"));
     Report report;
-    const auto known =
-        on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
-    ASSERT_TRUE(known) << report.text();
-    const auto root =
-        alice.issue(known->audience, {.rights = {rights::Right::write, rights::Right::destroy},
-                                      .directories = false,
-                                      .container = {"run-7"}});
+    const auto root = alice.issue({.rights = {rights::Right::write, rights::Right::destroy},
+                                   .directories = false,
+                                   .container = {"run-7"}});
     ASSERT_TRUE(root) << alice.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = alice.delegate(*root, attacker.key().shown());
@@ -154,10 +150,7 @@ TEST_P(DelegatedDpu, RecreatedTenantInheritsNothing) {
     Attacker attacker(*reactor, engine_as("client"));
     Program alice(*reactor, dpu_as("alice"));
     Report report;
-    const auto known =
-        on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
-    ASSERT_TRUE(known) << report.text();
-    const auto root = alice.issue(known->audience, reading_main());
+    const auto root = alice.issue(reading_main());
     ASSERT_TRUE(root) << alice.report.text();
     Attacker::Holder old(attacker.key());
     old.links = alice.delegate(*root, attacker.key().shown());
@@ -178,8 +171,7 @@ TEST_P(DelegatedDpu, RecreatedTenantInheritsNothing) {
     EXPECT_FALSE(create("alice", "run-8"));
     Program eve(*reactor, dpu_as("eve"));
     EXPECT_TRUE(denied(
-        eve.issue(known->audience,
-                  {.rights = rights::Right::write, .directories = false, .container = {"run-7"}})));
+        eve.issue({.rights = rights::Right::write, .directories = false, .container = {"run-7"}})));
     ASSERT_TRUE(create("eve", "run-8")) << said.text();
     EXPECT_EQ(record("run-7").properties.owner, "alice");
     EXPECT_EQ(record("run-8").properties.owner, "alice#3");
@@ -190,8 +182,7 @@ TEST_P(DelegatedDpu, RecreatedTenantInheritsNothing) {
     EXPECT_EQ(destroy("run-7").error().code, Code::denied);
     // With a capability to create containers, a tenant uses its own.
     const auto creating =
-        eve.issue(known->audience,
-                  {.rights = rights::Right::create, .directories = false, .container = {"run-*"}});
+        eve.issue({.rights = rights::Right::create, .directories = false, .container = {"run-*"}});
     ASSERT_TRUE(creating) << eve.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = eve.delegate(*creating, attacker.key().shown());
@@ -224,10 +215,7 @@ TEST_P(DelegatedDpu, CapabilityWithoutRenewalEnds) {
     Attacker attacker(*reactor, engine_as("client"));
     Program alice(*reactor, dpu_as("alice"));
     Report report;
-    const auto known =
-        on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
-    ASSERT_TRUE(known) << report.text();
-    const auto root = alice.issue(known->audience, reading_main());
+    const auto root = alice.issue(reading_main());
     ASSERT_TRUE(root) << alice.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = alice.delegate(*root, attacker.key().shown());
@@ -242,7 +230,7 @@ TEST_P(DelegatedDpu, CapabilityWithoutRenewalEnds) {
     ASSERT_FALSE(late);
     EXPECT_EQ(late.error().code, Code::disconnected);
     // A DPU may bring another capability.
-    const auto other = alice.issue(known->audience, reading_main());
+    const auto other = alice.issue(reading_main());
     ASSERT_TRUE(other) << alice.report.text();
     on(*reactor,
        [&] { return bring(holder, alice.delegate(*other, attacker.key().shown()), **pool); });

@@ -7,12 +7,14 @@ embedded, behind an engine and behind a DPU daemon. The last line is "N passed, 
 IOR_FOR_DAOS: a directory with `ior` and `mdtest`, built with their DFS back end and an MPI. Without it their
 tests say that they did not run.
 """
+import base64
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -57,6 +59,19 @@ class Pool:
 
     def files(self):
         return self.run(CLI, "ls", self.base.replace("pool?", "pool/main?")).split()
+
+    def engine_counts(self, name):
+        """Returns the sum of a metric of the engine."""
+        daemons = json.loads(self.run(CLI, "--json", "status", self.directory))["daemons"]
+        engine = next(each for each in daemons if each["program"] == "ros2store-engine")
+        address = next(each for each in engine["addresses"] if each.startswith("metrics ")).partition(" ")[2]
+        password = Path(self.directory, "run/engine.metrics").read_text(encoding="ascii").strip()
+        request = urllib.request.Request(f"http://{address}/metrics", headers={
+            "Authorization": "Basic " + base64.b64encode(f"x:{password}".encode()).decode()})
+        text = urllib.request.urlopen(request, timeout=60).read().decode()
+        found = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
+        assert found, text
+        return sum(map(float, found))
 
     def __enter__(self):
         return self
@@ -108,6 +123,15 @@ def calls_of_dfs(way):
         said = pool.run(program("dfs_calls"), "tank", "main")
         assert said.count("a/b") == 1, said  # each sentence is said once
         assert sorted(pool.files()) == ["shared", "t0", "t1", "t2", "t3"]
+
+
+# DAOS has no call that makes a change durable later.
+@test.each(DIRECT, OFFLOAD)
+def changes_are_durable_in_a_container_that_defers_them(way):
+    with Pool(way) as pool:
+        pool.run(CLI, "container", "set", f"ros2s:///pool/main?dir={pool.directory}", "--durability", "fsync")
+        pool.run(program("dfs_calls"), "tank", "main")
+        assert pool.engine_counts("ros2store_engine_deferred_groups_total") == 0
 
 
 @test.each(*WAYS)

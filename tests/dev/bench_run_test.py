@@ -42,7 +42,8 @@ def expect_rows(document, modes, workloads=None):
     assert workloads is None or {row["workload"] for row in found} == set(workloads), found
     for row in found:
         assert tuple(row) == rows.FIELDS and row["iops"] > 0, row
-        assert (row["ratio_to_raw"] is None) == (row["mode"] == "raw" and row["provider"] in (None, names.SYNCED)), row
+        is_base = row["mode"].startswith("plug-in") or row["mode"] == "raw" and row["provider"] in (None, names.SYNCED)
+        assert (row["ratio_to_raw"] is None) == is_base, row
     assert len(document["spreads"]) == len(found) and document["machine"]["cores"] > 0
 
 
@@ -106,14 +107,17 @@ def python_is_measured():
             "first use in a forked child", "import and open", "import and open, cold"} <= workloads, workloads
     for row in document["rows"]:
         assert row["iops"] > 0 and row["host_cpu_us_per_io"] > 0, row
+    run = page.Run(document)
+    unmeasured = [goal.what for goal in page.GOALS if goal.kind == "loaders" and goal.cell(run) is None]
+    assert unmeasured == [], unmeasured
 
 
 @test
 def blocks_are_measured():
     document, _, _ = bench("kv", "--turns", "1", "--seconds", "1", "--mib", "4")
-    expect_rows(document, ("raw", "mount", *SET_UPS))
+    expect_rows(document, ("raw", "mount", *SET_UPS, "plug-in, direct", "plug-in, offload", "USRBIO, embedded", "USRBIO, offload"))
     assert all(row["iops"] > 0 for row in document["rows"]), document["rows"]
-    assert [bool(row["p99_us"]) for row in document["rows"]] == [False] * 15 + [True] * 5, document["rows"]
+    assert [bool(row["p99_us"]) for row in document["rows"]] == [False] * 20 + [True] * 13, document["rows"]
 
 
 @test
@@ -171,5 +175,5 @@ if __name__ == "__main__":
     BUILD, CHECKOUT = (Path(each).absolute() for each in sys.argv[1:3])
     sys.path.insert(0, str(CHECKOUT / "tools" / "dev"))
     import shown  # noqa: E402
-    from bench import mounts, names, rows  # noqa: E402
+    from bench import mounts, names, page, rows  # noqa: E402
     sys.exit(test.run(sys.argv[3:]))

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """usage: hdf5_test.py BUILD_DIRECTORY [NAME…]
 
-HDF5 and MPI-IO on mounts: h5py, and programs of Open MPI and of MPICH with two ranks on one and on two mounts. What
-Debian's packages do not have here is not run. The last line is "N passed, N failed". Exit status 77 where this machine
+HDF5 and MPI-IO on mounts: h5py, pandas, and programs of Open MPI and of MPICH with 2 and 4 ranks on one and on two
+mounts. What Debian's packages do not have here is not run. The last line is "N passed, N failed". Exit status 77 where this machine
 cannot mount.
 """
+import itertools
 import os
 import shutil
 import subprocess
@@ -21,14 +22,14 @@ from runner import NotHere  # noqa: E402
 
 test = runner.Tests()
 MPIS = "openmpi", "mpich"
-RANKS = 2
+RANKS = 2, 4
 PATIENCE_SECONDS = 300
 
 
-def need_h5py():
-    """A Python with h5py, in another process: a lock belongs to a process."""
-    if subprocess.run(["/usr/bin/python3", "-c", "import h5py"], capture_output=True, check=False).returncode != 0:
-        raise NotHere("h5py is not installed (python3-h5py)")
+def need(module, package):
+    """A Python with a module, in another process: a lock belongs to a process."""
+    if subprocess.run(["/usr/bin/python3", "-c", f"import {module}"], capture_output=True, check=False).returncode != 0:
+        raise NotHere(f"{module} is not installed ({package})")
 
 
 def python(program, *arguments, **more):
@@ -80,7 +81,7 @@ def lock_and_read(writer, reader):
 
 @test.each(LOCAL, DIRECT, OFFLOAD)
 def h5py_on_a_mount(scheme):
-    need_h5py()
+    need("h5py", "python3-h5py")
     with Pool(scheme=scheme) as pool:
         pool.mount()
         lock_and_read(pool.path("a.h5"), pool.path("a.h5"))
@@ -88,7 +89,7 @@ def h5py_on_a_mount(scheme):
 
 @test.each(DIRECT, OFFLOAD)
 def h5py_on_two_mounts(scheme):
-    need_h5py()
+    need("h5py", "python3-h5py")
     with two_mounts(scheme=scheme) as (pool, second):
         lock_and_read(pool.path("a.h5"), f"{second}/a.h5")
 
@@ -143,7 +144,7 @@ def grow(writer_path, reader_path):
 
 @test.each(LOCAL, DIRECT, OFFLOAD)
 def swmr_on_a_mount(scheme):
-    need_h5py()
+    need("h5py", "python3-h5py")
     with Pool(scheme=scheme) as pool:
         pool.mount()
         grow(pool.path("a.h5"), pool.path("a.h5"))
@@ -151,9 +152,28 @@ def swmr_on_a_mount(scheme):
 
 @test.each(DIRECT, OFFLOAD)
 def swmr_on_two_mounts(scheme):
-    need_h5py()
+    need("h5py", "python3-h5py")
     with two_mounts(scheme=scheme) as (pool, second):
         grow(pool.path("a.h5"), f"{second}/a.h5")
+
+
+PANDAS = """
+import pandas, sys
+frame = pandas.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
+frame.to_hdf(sys.argv[1], "fixed")
+for _ in range(2):
+    frame.to_hdf(sys.argv[1], "table", format="table", append=True)
+pandas.testing.assert_frame_equal(pandas.read_hdf(sys.argv[1], "fixed"), frame)
+assert len(pandas.read_hdf(sys.argv[1], "table", where="index == 1")) == 2
+"""
+
+
+@test
+def pandas_on_a_mount():
+    need("tables, pandas", "python3-tables, python3-pandas")
+    with Pool(scheme=OFFLOAD) as pool:
+        pool.mount()
+        succeeds(python(PANDAS, pool.path("a.h5")))
 
 
 # ---- MPI
@@ -175,9 +195,9 @@ def program(mpi, name, compiler):
     return BUILT[mpi, name]
 
 
-def run_ranks(mpi, *words):
+def run_ranks(mpi, ranks, *words):
     options = {"openmpi": ("--allow-run-as-root", "--oversubscribe"), "mpich": ()}[mpi]
-    done = subprocess.run([f"mpirun.{mpi}", *options, "-n", str(RANKS), *words], stdin=subprocess.DEVNULL,
+    done = subprocess.run([f"mpirun.{mpi}", *options, "-n", str(ranks), *words], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
                           env={**os.environ, "OMPI_MCA_btl_base_warn_component_unused": "0"})
     assert done.returncode == 0, f"{' '.join(words)}: {done.returncode}: {done.stdout}{done.stderr}"
@@ -186,13 +206,14 @@ def run_ranks(mpi, *words):
 def on_mounts(mpi, name, compiler, cases):
     built = program(mpi, name, compiler)
     with two_mounts(scheme=OFFLOAD) as (pool, second):
-        for case in cases:
-            for where, paths in (("one mount", [pool.path(f"{case}.1")]),
-                                 ("two mounts", [pool.path(f"{case}.2"), f"{second}/{case}.2"])):
+        for case, ranks in itertools.product(cases, RANKS):
+            file = f"{case}.{ranks}"
+            for where, paths in (("one mount", [pool.path(file)]),
+                                 ("two mounts", [pool.path(f"{file}.shared"), f"{second}/{file}.shared"])):
                 try:
-                    run_ranks(mpi, built, case, *paths)
+                    run_ranks(mpi, ranks, built, case, *(paths[rank % len(paths)] for rank in range(ranks)))
                 except Exception as error:
-                    raise AssertionError(f"{case} on {where}") from error
+                    raise AssertionError(f"{case} of {ranks} ranks on {where}") from error
 
 
 @test.each(*MPIS)

@@ -4,8 +4,11 @@ watch, which counts losses under load, notices missing data.
 usage: kill_test.py BIN_DIRECTORY DEV_DIRECTORY"""
 
 import ctypes
+import functools
+import json
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -55,6 +58,39 @@ def the_watch_counts(uri):
     return found == list(range(len(false) + 1))
 
 
+def kill_daemon(pool, program):
+    """Kills a daemon of the pool, and starts it again."""
+    status = subprocess.run([BIN / "ros2store", "--json", "status", pool], check=True, stdout=subprocess.PIPE)
+    pid = next(each["pid"] for each in json.loads(status.stdout)["daemons"] if each["program"] == program)
+    os.kill(pid, signal.SIGKILL)
+    run("up", pool)
+
+
+def run(*words):
+    subprocess.run([BIN / "ros2store", *words], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def daemons_and_program_killed(pool):
+    """Kills the daemons and then the program that defers its changes through them. Returns whether everything that
+    it was acknowledged is there, through the engine alone and behind a DPU."""
+    run("up", pool, "--size", "512M")
+    intact = []
+    try:
+        for scheme, killed in (("ros2s", ["ros2store-engine"]), ("ros2s+dpu", ["ros2store-engine", "ros2store-dpu"])):
+            uri = f"{{}}:///pool/deferred{len(intact)}?dir={pool}".format
+            run("container", "create", uri("ros2s"), "--durability", "fsync")
+            log = kill.Log()
+            kill.write_and_kill(BIN / "kill_writer", uri(scheme), log, LEAST, 1,
+                                [functools.partial(kill_daemon, pool, program) for program in killed])
+            run("down", pool)
+            kill.check(BIN, pool)
+            run("up", pool)
+            intact.append(kill.verify(BIN / "kill_writer", uri("ros2s"), log))
+    finally:
+        run("down", "--kill", pool)
+    return intact
+
+
 def durability_shown(uri):
     """Returns whether the library says that it defers, to a program that asks how its file is reached."""
     library = ctypes.CDLL(BIN.parent / "lib" / "libros2store.so")
@@ -85,6 +121,7 @@ def main():
         # The end of the process takes nothing back of what was written.
         intact += [kept for _, kept in
                    kill.rounds(BIN / "kill_writer", deferred.format("/"), ROUNDS, LEAST)]
+        intact += daemons_and_program_killed(scratch / "served")
         shown = [durability_shown(f"ros2s+local:///pool/deferred?dir={pool}{more}")
                  for more in ("", "&durability=durable")]
         caught = any(not kept for _, kept in

@@ -114,6 +114,21 @@ def what_was_synced_outlives_kills(scheme):
 
 
 @test
+def files_that_other_users_move_keep_their_times():
+    runner.need_root()
+    with deferred(OFFLOAD) as pool:
+        pid = pool.mount("--exclusive", "--allow-other")
+        os.chmod(pool.top, 0o755)
+        os.chmod(pool.mount_point, 0o777)
+        with open(pool.path("f"), "xb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            subprocess.run(["mv", pool.path("f"), pool.path("g")], user=1000, group=1000, extra_groups=[],
+                           check=True)
+            os.fsync(file)
+        pool.unmount(pid)
+
+
+@test
 def a_full_pool_is_told_by_close_or_fsync():
     with deferred(LOCAL, size="64MiB") as pool:
         pid = pool.mount("--exclusive")
@@ -165,12 +180,14 @@ def nobody_else_opens_the_container(scheme):
         holder = f":{pool.mount_point} (process {pid})"
         mount = mounted_pool.FUSE, *(("--exclusive",) if scheme == OFFLOAD else ("--no-cache",))
         other = DIRECT if scheme == OFFLOAD else OFFLOAD
-        for words in ((*mount, pool.uri, pool.second_mount_point), (mounted_pool.CLI, "ls", uri(pool, other))):
+        change = mounted_pool.CLI, "container", "set", uri(pool, DIRECT), "--durability", "fsync"
+        for words in ((*mount, pool.uri, pool.second_mount_point), (mounted_pool.CLI, "ls", uri(pool, other)), change):
             said = refused(pool, *words)
             assert holder in said and "unmount it there" in said, said
         refused(pool, mounted_pool.CLI, "container", "check", uri(pool, DIRECT))
         write(pool.path("f"), b"more")
-        pool.unmount(pid)
+        pool.run("fusermount3", "-u", pool.mount_point)
+        pool.run(*change)
         assert pool.run(mounted_pool.CLI, "ls", uri(pool, OFFLOAD)).stdout == "f\n"
 
 
@@ -208,6 +225,21 @@ def the_mount_keeps_the_container_when_the_engine_is_killed(scheme):
         pid = pool.mount()
         assert read(pool.path("f")) == b"".join(pattern(300, 1 + part) for part in range(500))
         pool.unmount(pid)
+
+
+@test
+def what_a_killed_mount_had_open_keeps_nobody_out():
+    with deferred(DIRECT) as pool:
+        pid = pool.mount()
+        file = os.open(pool.path("f"), os.O_RDWR | os.O_CREAT)
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not is_running(pid), "the killed process to end")
+        with contextlib.suppress(OSError):
+            os.close(file)
+        pool.run("umount", "--lazy", pool.mount_point)
+        wait_until(lambda: subprocess.run([mounted_pool.FUSE, "--exclusive", pool.uri, pool.mount_point],
+                                          capture_output=True).returncode == 0, "the container to be free", 20)
+        pool.unmount(pool.pid())
 
 
 @test

@@ -333,15 +333,25 @@ def locks_survive_a_restart_of_the_engine(scheme):
         assert is_granted(fcntl.flock, other, fcntl.LOCK_EX | NOW)
 
 
+def append(file):
+    """Writes to the end, in a mode that the descriptor was not opened with."""
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+    try:
+        return os.write(file, b"x")
+    finally:
+        fcntl.fcntl(file, fcntl.F_SETFL, 0)
+
+
 @test
 def restarted_dpu_has_lost_locks():
     mounts = TwoMounts(mounted_pool.OFFLOAD)
     with mounts as (one, again, _):
         fcntl.flock(one, fcntl.LOCK_EX)
+        assert append(one) == 1
         os.kill(mounts.pool.daemon("ros2store-dpu"), signal.SIGKILL)
         mounts.pool.run(mounted_pool.CLI, "up", mounts.pool.directory)
         for use in (lambda: os.pread(one, 1, 0), lambda: os.pwrite(one, b"x", 0),
-                    lambda: fcntl.flock(one, fcntl.LOCK_SH)):
+                    lambda: append(one), lambda: fcntl.flock(one, fcntl.LOCK_SH)):
             try:
                 use()
                 raise AssertionError("the lost lock was not noticed")

@@ -183,6 +183,77 @@ def changes_that_the_server_lost_with_its_power_are_repeated(scheme):
         pool.unmount(pid)
 
 
+HANDLES_A_SIGNAL = """
+import signal, sys
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+open(sys.argv[1], "x").close()
+"""
+
+
+@test.each(*SERVED, *(f"{scheme} fsync" for scheme in SERVED))
+def killed_programs_end_while_a_server_is_stopped(case):
+    scheme, _, deferred = case.partition(" ")
+    with Pool("64MiB", scheme=scheme) as pool:
+        if deferred:
+            pool.defer()
+        pid = pool.mount()
+        # The kernel lets one program at a time make a name in a directory.
+        for name in ("lives", "handles", "ends"):
+            os.mkdir(pool.path(name))
+        stopped = pool.daemon("ros2store-dpu" if scheme == OFFLOAD else "ros2store-engine")
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            lives, handles = (subprocess.Popen([sys.executable, "-c", HANDLES_A_SIGNAL, pool.path(f"{name}/f")])
+                              for name in ("lives", "handles"))
+            for number in (signal.SIGINT, signal.SIGKILL):
+                program = subprocess.Popen(["touch", pool.path("ends/f")])
+                time.sleep(0.3)
+                program.send_signal(number)
+                assert program.wait(20) == -number
+            handles.kill()
+            assert handles.wait(20) == -signal.SIGKILL
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        assert lives.wait(runner.PATIENCE_SECONDS) == 0
+        assert os.listdir(pool.path("lives")) == ["f"]
+        pool.unmount(pid)
+
+
+READS_MUCH = """
+import os, sys, threading
+file = os.open(sys.argv[1], os.O_RDWR)
+print("opened", flush=True)
+sys.stdin.readline()
+for i in range(200):
+    threading.Thread(target=os.pread, args=(file, 100, 0)).start()
+print("reading", flush=True)
+"""
+
+
+@test.each(*SERVED)
+def a_program_with_more_calls_than_the_mount_takes_ends_when_killed(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pid = pool.mount()
+        write(pool.path("f"), bytes(100))
+        program = subprocess.Popen([sys.executable, "-c", READS_MUCH, pool.path("f")], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE)
+        assert program.stdout.readline() == b"opened\n"
+        stopped = pool.daemon("ros2store-dpu" if scheme == OFFLOAD else "ros2store-engine")
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            program.stdin.write(b"\n")
+            program.stdin.flush()
+            assert program.stdout.readline() == b"reading\n"
+            time.sleep(0.5)
+            program.kill()
+            assert program.wait(20) == -signal.SIGKILL
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        assert read(pool.path("f")) == bytes(100)
+        pool.unmount(pid)
+
+
 @test.each(*SCHEMES)
 def a_signal_unmounts_also_while_files_are_open(scheme):
     with Pool(scheme=scheme) as pool:

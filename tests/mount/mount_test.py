@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -131,6 +132,46 @@ def calls_of_vllms_file_tier_work(scheme):
         return
     with two_mounts(scheme=scheme) as (pool, second):
         file_tier.check(pool.mount_point, second)
+
+
+@test.each(*SCHEMES)
+def blocks_of_a_cache_are_files_that_cannot_be_changed(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        files, blocks = pool.uri, pool.uri.replace("/main?", "/blocks?")
+        engine = blocks.replace(OFFLOAD, mounted_pool.DIRECT)
+        pool.run(mounted_pool.CLI, "container", "create", "--cache", "--size", "16MiB", engine)
+        pool.uri = blocks
+
+        def change_blocks(code):
+            python = f"PYTHONPATH={os.path.dirname(os.path.dirname(mounted_pool.CLI))}/python"
+            pool.run("env", python, "/usr/bin/python3", "-c", f"import ros2store; fs = ros2store.open({blocks!r}); {code}")
+
+        change_blocks("assert fs.write_many([('first', b'x' * 300_000)], new=True) == [None]")
+        pid = pool.mount()
+        path = pool.path("first")
+        assert os.listdir(pool.mount_point) == ["first"] and read(path) == b"x" * 300_000
+        assert os.stat(path).st_mode == stat.S_IFREG | 0o444
+        assert b"blocks=1 " in os.getxattr(pool.mount_point, "user.ros2store.cache")
+        for change in (lambda: write(pool.path("second"), b""), lambda: os.unlink(path), lambda: os.chmod(path, 0o600),
+                       lambda: os.rename(path, pool.path("second")), lambda: os.mkdir(pool.path("d")),
+                       lambda: open(path, "r+b").close()):
+            try:
+                change()
+                raise AssertionError("a change was not refused")
+            except OSError as error:
+                assert error.errno == errno.EROFS, error
+        if scheme != mounted_pool.LOCAL:  # its other processes are read-only with the mount
+            file = os.open(path, os.O_RDONLY)
+            change_blocks("fs.unlink('first')")
+            assert os.listdir(pool.mount_point) == [] and not os.path.exists(path)
+            try:
+                os.pread(file, 10, 0)
+                raise AssertionError("a removed block was read")
+            except OSError as error:
+                assert error.errno == errno.ESTALE, error
+            os.close(file)
+        pool.unmount(pid)
+        pool.uri = files
 
 
 @test.each(*SCHEMES)

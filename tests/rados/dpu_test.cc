@@ -253,10 +253,9 @@ TEST_F(RadosDpu, SilentClusterIsReported) {
     EXPECT_EQ(::kill(osd, SIGSTOP), 0);
     EXPECT_TRUE(eventually([&] { return !is_reachable(); }));
     EXPECT_TRUE(eventually([&] { return dpu.log().contains("does not answer"); }));
-    EXPECT_THAT(dpu.log(),
-                HasSubstr(fmt::format("the Ceph cluster of {}, which has the pool 'pool', "
-                                      "does not answer",
-                                      impatient)));
+    EXPECT_THAT(dpu.log(), HasSubstr(fmt::format(
+                               "the Ceph cluster of {}, which has the pool 'pool', does not answer",
+                               impatient)));
     EXPECT_EQ(::kill(osd, SIGCONT), 0);
     EXPECT_TRUE(eventually(is_reachable));
     EXPECT_TRUE(eventually([&] { return dpu.log().contains("is back after"); }));

@@ -2,8 +2,11 @@
 """The calls of programs for 3FS's USRBIO, as their public sources have them: programs_test.py BUILD_DIR [TEST…]"""
 import ctypes
 import datetime
+import fcntl
 import mmap
 import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -59,6 +62,20 @@ def as_fio(mount, writes):
     raw.iovdestroy(iov)
     raw.iordestroy(reads)
     raw.iordestroy(other)
+
+
+@on_mount(*SCHEMES)
+def fio_reads_back_what_it_wrote(mount):
+    engine = f"{os.path.abspath(sys.argv[1])}/tests/usrbio/libusrbio-fio.so"
+    if not os.path.exists(engine):
+        print("SKIPPED: the build has no plug-in for fio")
+        return
+    write(f"{mount}/f", bytes(8 * MIB))
+    done = subprocess.run(["fio", "--name=verify", f"--ioengine=external:{engine}", f"--mountpoint={mount}",
+                           f"--filename={mount}/f", "--size=8m", "--rw=randwrite", "--bs=4k-64k", "--iodepth=16",
+                           "--iodepth_batch_submit=16", "--iodepth_batch_complete_min=16", "--verify=crc32c",
+                           "--verify_fatal=1", "--verify_state_save=0", "--thread"], capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def as_nixl(mount):
@@ -194,6 +211,52 @@ def as_lmcache(mount):
     assert io.read_file(f"{mount}/key0", block_size=MIB) == header + data
 
 
+def as_mooncake(mount):
+    """Mooncake's adapter: memory and rings for each thread; a file is locked by flock, and moved in pieces of the
+    memory's size, one after the other."""
+    raw, size = Raw(), MIB
+
+    def put_and_get(number):
+        iov, reads, writes = io._Iov(), io._Ior(), io._Ior()
+        assert raw.iovcreate(iov, mount, size_t(size), size_t(0), -1) == 0
+        for ior, is_read in ((reads, True), (writes, False)):
+            assert raw.iorcreate4(ior, mount, 16, is_read, 0, 0, -1, ctypes.c_uint64(0)) == 0
+        data, path = pattern(2 * size + 999, number), f"{mount}/mooncake{number}"
+
+        def move(ior, is_read, fd, offset, length):
+            cqe = io._Cqe()
+            assert raw.prep_io(ior, iov, is_read, iov.base, fd, offset, length, None) >= 0
+            assert raw.submit_ios(ior) == 0 and raw.wait_for_ios(ior, cqe, 1, 1, None) == 1
+            return cqe.result
+
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        assert raw.reg_fd(fd, 0) <= 0
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        for at in range(0, len(data), size):
+            part = data[at:at + size]
+            ctypes.memmove(iov.base, part, len(part))
+            assert move(writes, False, fd, at, len(part)) == len(part)
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        raw.dereg_fd(fd)
+        os.close(fd)
+        fd, got = os.open(path, os.O_RDONLY), b""
+        assert raw.reg_fd(fd, 0) <= 0
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        while len(got) < len(data):
+            moved = move(reads, True, fd, len(got), min(size, len(data) - len(got)))
+            got += ctypes.string_at(iov.base, moved)
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        assert got == data
+        raw.dereg_fd(fd)
+        os.close(fd)
+        raw.iordestroy(writes)
+        raw.iordestroy(reads)
+        raw.iovdestroy(iov)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(put_and_get, range(4)))
+
+
 @on_mount(*SCHEMES)
 def calls_of_programs_work(mount):
     write(f"{mount}/f", bytes(4 * MIB))
@@ -202,6 +265,7 @@ def calls_of_programs_work(mount):
     as_nixl(mount)
     as_sglang(mount)
     as_lmcache(mount)
+    as_mooncake(mount)
 
 
 if __name__ == "__main__":

@@ -65,18 +65,19 @@ def run(options):
               build.make("release", ["all_verify_interface_header_sets"]))
     console.part("package")
     package.make(tally)
-    parts = [("tsan", races), ("clang-tidy on the product", tidy.check_product)]
+    # What begins only if so many minutes are left.
+    parts = [("tsan", 0, races), ("clang-tidy on the product", 10, tidy.check_product)]
     console.part("asan build")
     if tally.add("asan build", build.make("asan")):
         console.part("asan tests")
         test.ctest("asan", tally, exclude_labels=(test.NIGHTLY, test.PROGRAMS, test.CAMPAIGN),
                    environment=SANITIZED | {"ROS2STORE_TEST_SECONDS": str(HOSTILE_SECONDS)})
-        parts.insert(0, ("fuzzers", lambda tally: fuzzers(tally, options.seconds)))
+        parts.insert(0, ("fuzzers", 0, lambda tally: fuzzers(tally, options.seconds)))
     if not options.brief:
-        parts += [("lab", lab.selection), ("arm64", arm64.selection)]
+        parts += [("lab", 0, lab.selection), ("arm64", 0, arm64.selection)]
     give_up = console.started + options.minutes * 60
-    for title, do in parts:
-        has_time = time.monotonic() < give_up
+    for title, minutes, do in parts:
+        has_time = time.monotonic() + minutes * 60 < give_up
         console.part(title if has_time else f"{title}: not run")
         if has_time:
             do(tally)

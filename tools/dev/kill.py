@@ -28,15 +28,19 @@ class Log:
         return len(self.bytes) // ACKNOWLEDGED_BYTES
 
 
-def write_and_kill(program, uri, log, least, first_sequence):
-    """Runs one round. Returns the number of acknowledgements. Raises Failed if the writer ends by itself."""
+def write_and_kill(program, uri, log, least, first_sequence, disturb=()):
+    """Runs one round. Calls each of `disturb` at a random moment while the writer runs. Returns the number of
+    acknowledgements. Raises Failed if the writer ends by itself."""
     command = [str(program), "write", uri, str(BLOCKS), str(DEPTH), str(first_sequence)]
     console.command(command)
     before = log.count
-    wanted = least + random.randrange(least)
+    disturb, wanted = list(disturb), least + random.randrange(least)
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as writer:
         received = bytearray()
-        while len(received) < wanted * ACKNOWLEDGED_BYTES:
+        while disturb or len(received) < wanted * ACKNOWLEDGED_BYTES:
+            if len(received) >= wanted * ACKNOWLEDGED_BYTES:
+                disturb.pop(0)()
+                wanted = len(received) // ACKNOWLEDGED_BYTES + least + random.randrange(least)
             part = os.read(writer.stdout.fileno(), 1 << 16)
             if not part:
                 raise shown.Failed(f"the writer ended by itself with status {writer.wait()} after "

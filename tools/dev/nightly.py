@@ -132,7 +132,7 @@ PARTS = {"build": by_file, "tests": tests, "bench": bench, "tsan": tsan, "tidy":
          "arm64": on_arm64, "lab": in_lab, "campaigns": campaigns, "fuzzers": fuzzers}
 # Minutes on two cores, including the build that a part needs; tests: on a busy machine. Without a compiler
 # cache the builds take longer.
-MINUTES = {"build": 7, "tests": 40, "bench": 16, "tsan": 6, "tidy": 8, "package": 3, "arm64": 5, "lab": 25, "campaigns": 45,
+MINUTES = {"build": 7, "tests": 70, "bench": 16, "tsan": 6, "tidy": 8, "package": 3, "arm64": 5, "lab": 25, "campaigns": 45,
            "fuzzers": 62}
 
 

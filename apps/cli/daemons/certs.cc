@@ -100,8 +100,7 @@ Task<Result<>> certs_revoke(CommandContext context, CertificateOptions options) 
     if (revoked.server) {
         context.console.say(
             "it belongs to a server, and clients of the control plane do not read the list; if its "
-            "key "
-            "was stolen, make a new authority");
+            "key was stolen, make a new authority");
     } else {
         context.console.say(
             "servers that use this directory follow within a second; copy {} beside ca.crt of "

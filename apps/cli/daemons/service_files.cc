@@ -172,8 +172,7 @@ std::string dpu_settings(const api::ServicePaths& paths, const ServiceFilesReque
     return fmt::format(
         "pools: {}\n"
         "administrators: CN=client\n"
-        "{}"
-        "engine: {{control: {}, name: localhost, providers: {}, trusted_network: {}, "
+        "{}engine: {{control: {}, name: localhost, providers: {}, trusted_network: {}, "
         "certificates: {}, access: {}}}\n"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
@@ -208,11 +207,11 @@ Result<> add_tenant_of_user(const ServiceFilesRequest& request, Report& report) 
     user.settings = {{"subjects", "CN=client"}, {"write", "*"},        {"create", "*"},
                      {"destroy", "*"},          {"root_squash", "no"}, {"may", all_of_root}};
     if (!pool.tenants.emplace(user.name, user).second) {
-        return report.fail(Code::exists,
-                           "{} has a tenant 'client' without the subject CN=client, which is the "
-                           "user of this directory: add the subject to a tenant there, then repeat "
-                           "the command",
-                           path);
+        return report.fail(
+            Code::exists,
+            "{} has a tenant 'client' without the subject CN=client, which is the user of this "
+            "directory: add the subject to a tenant there, then repeat the command",
+            path);
     }
     return write_file(path, tenancy::document_of(pool), report);
 }
@@ -367,12 +366,11 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
     });
     if (plain && !directory.ends_with(' ') && is_utf8(directory))
         return check_trusted(directory, report);
-    return report.fail(
-        Code::invalid,
-        "'{}' contains a comma or a control character, ends with a space, or is not UTF-8. The "
-        "daemons' settings cannot represent such a path: choose another directory, or use "
-        "--no-daemons",
-        directory);
+    return report.fail(Code::invalid,
+                       "'{}' contains a comma or a control character, ends with a space, or is not "
+                       "UTF-8. The daemons' settings cannot represent such a path: choose another "
+                       "directory, or use --no-daemons",
+                       directory);
 }
 
 Result<> check_providers(std::string_view providers, bool trusted_network, Report& report) {

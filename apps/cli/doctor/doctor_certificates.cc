@@ -47,8 +47,7 @@ Finding unreadable(const std::string& what, const Directory& in, const Error& er
         finding.grade = Grade::missing;
         finding.remedy = fmt::format(
             "copy it from where the certificates were made; for new ones: ros2store certs init "
-            "DIR, "
-            "then name that directory here: --certs DIR");
+            "DIR, then name that directory here: --certs DIR");
     } else {
         finding.remedy = "copy the file again from where the certificates were made";
     }

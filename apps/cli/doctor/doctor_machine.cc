@@ -61,12 +61,11 @@ Finding io_uring(Reactor& mine) {
         .grade = Grade::slower,
         .found = demanded ? "refused at the first attempt, accepted at the second" : refusal.text(),
         .remedy = {}};
-    finding.remedy =
-        !demanded && demanded.error().code == Code::no_memory
-            ? "works on threads instead, slower; to allow it, see memlock below"
-            : "works on threads instead, slower; to allow it: sysctl -w "
-              "kernel.io_uring_disabled=0, and in a container: docker run --security-opt "
-              "seccomp=unconfined …";
+    finding.remedy = !demanded && demanded.error().code == Code::no_memory
+                         ? "works on threads instead, slower; to allow it, see memlock below"
+                         : "works on threads instead, slower; to allow it: sysctl -w "
+                           "kernel.io_uring_disabled=0, and in a container: docker run "
+                           "--security-opt seccomp=unconfined …";
     return finding;
 }
 
@@ -84,9 +83,8 @@ Finding memlock() {
     finding.grade = Grade::slower;
     finding.remedy = fmt::format(
         "io_uring and its fixed I/O buffers need {0}: sudo prlimit --pid $$ --memlock=unlimited, "
-        "or permanently: echo "
-        "'{1} - memlock unlimited' | sudo tee /etc/security/limits.d/ros2store.conf, then log in "
-        "again",
+        "or permanently: echo '{1} - memlock unlimited' | sudo tee "
+        "/etc/security/limits.d/ros2store.conf, then log in again",
         human_bytes(memlock_wanted), geteuid());
     return finding;
 }
@@ -97,10 +95,9 @@ Finding fuse() {
     if (device.get() < 0) {
         finding.grade = Grade::missing;
         finding.found = fmt::format("/dev/fuse: {}", std::strerror(errno));
-        finding.remedy = errno == ENOENT
-                             ? "sudo modprobe fuse; in a container: docker run --device /dev/fuse "
-                               "--cap-add SYS_ADMIN …"
-                             : "sudo chmod 666 /dev/fuse, or run as root";
+        finding.remedy = errno == ENOENT ? "sudo modprobe fuse; in a container: docker run "
+                                           "--device /dev/fuse --cap-add SYS_ADMIN …"
+                                         : "sudo chmod 666 /dev/fuse, or run as root";
         return finding;
     }
     finding.found = "/dev/fuse opens";
@@ -143,13 +140,12 @@ Finding direct_io(const std::string& directory) {
         finding.grade = Grade::missing;
         finding.found =
             fmt::format("no O_DIRECT file in {}: {}", directory, std::strerror(failure));
-        finding.remedy = failure == ENOENT ? fmt::format("mkdir -p {}", shell_word(directory))
-                         : failure == EACCES
-                             ? fmt::format(
-                                   "choose a directory that you may write to, "
-                                   "or: sudo chown $USER {}",
-                                   shell_word(directory))
-                             : "use a directory on ext4, xfs or another disk file system";
+        finding.remedy =
+            failure == ENOENT ? fmt::format("mkdir -p {}", shell_word(directory))
+            : failure == EACCES
+                ? fmt::format("choose a directory that you may write to, or: sudo chown $USER {}",
+                              shell_word(directory))
+                : "use a directory on ext4, xfs or another disk file system";
         return finding;
     }
     const AlignedBuffer block(block_bytes);

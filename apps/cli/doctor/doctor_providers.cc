@@ -17,8 +17,7 @@ std::vector<Finding> look_at_providers() {
             finding.found = each.why_not;
             finding.remedy = fmt::format(
                 "needed for RDMA, and for fast TCP between trusted machines; on Debian and Ubuntu: "
-                "sudo "
-                "apt-get install {}",
+                "sudo apt-get install {}",
                 each.package);
         }
         findings.push_back(std::move(finding));

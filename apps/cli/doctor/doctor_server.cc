@@ -111,14 +111,13 @@ std::string remedy_of_handshake(const api::ServerAddress& location, const Error&
         case Code::denied:
             return fmt::format(
                 "the server's log has the reason (audit: …); issue {}/client.crt where the "
-                "server's "
-                "authority is: ros2store certs issue DIR client --replace, and copy it here",
+                "server's authority is: ros2store certs issue DIR client --replace, and copy it "
+                "here",
                 location.certificates);
         case Code::deadline:
             return "it may hang: see its log, and whether its process is stopped or busy (`top`), "
-                   "and "
-                   "start it again; or name the port of the control plane (7400 of an engine, 7500 "
-                   "of a DPU)";
+                   "and start it again; or name the port of the control plane (7400 of an engine, "
+                   "7500 of a DPU)";
         case Code::disconnected:
             return "name the port of the control plane (7400 of an engine, 7500 of a DPU), not "
                    "that of the data plane";

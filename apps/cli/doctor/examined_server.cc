@@ -25,13 +25,12 @@ Result<ExaminedServer> server_of(const api::Uri& uri, const std::string& certifi
     const bool dpu = uri.transport == Transport::dpu;
     return ExaminedServer{
         .location = std::move(location),
-        .start = fmt::format("start it on its machine: systemctl start ros2store-{0}; "
-                             "'control: listen' in /etc/ros2store/{0}.yaml is its address",
+        .start = fmt::format("start it on its machine: systemctl start ros2store-{0}; 'control: "
+                             "listen' in /etc/ros2store/{0}.yaml is its address",
                              dpu ? "dpu" : "engine"),
         .engine_start =
             "start it on its machine: systemctl start ros2store-engine, or see `ceph health` if "
-            "the "
-            "pool is in Ceph; the DPU's log has its address and the error: journalctl -u "
+            "the pool is in Ceph; the DPU's log has its address and the error: journalctl -u "
             "ros2store-dpu -p warning"};
 }
 

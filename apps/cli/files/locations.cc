@@ -65,8 +65,7 @@ Task<Result<Location>> Locations::open(std::string text) {
     if (text.empty()) {
         co_return context_.report.fail(
             Code::invalid,
-            "an argument is empty: give a URI or a path, for example . for "
-            "the working directory");
+            "an argument is empty: give a URI or a path, for example . for the working directory");
     }
     if (is_uri(text)) co_return co_await open_container(std::move(text));
     co_return co_await open_local(std::move(text));

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "locations.h"
+#include "pool/unsynced.h"
 #include "ros2s/api/file_trace.h"
 #include "ros2s/api/mount_trace.h"
 #include "ros2s/runtime/trace_events.h"
@@ -44,6 +45,11 @@ void say(const Console& console, std::string_view what, const api::RequestTrace&
     }
 }
 
+// A local path may lead anywhere; a path in a container stays in it.
+std::string local_path(const Location& location) {
+    return location.local ? location.host + "/" + location.path : location.host;
+}
+
 void tell(const Console& console, const WhyOptions& options, const Location& location,
           uint64_t size, const api::FileTrace& trace) {
     const std::string_view opened = trace.fuse && location.local
@@ -52,6 +58,9 @@ void tell(const Console& console, const WhyOptions& options, const Location& loc
     console.say("{}, {} bytes", location.shown, size);
     console.say("opened    {}\nI/O path  {}", opened, trace.io.path);
     if (!location.limits.empty()) console.say("weaker    " + location.limits);
+    // Of the mount, of which fsync makes all durable.
+    const auto unsynced = trace.fuse ? unsynced_of(local_path(location)) : std::nullopt;
+    if (unsynced) console.say("volatile  " + describe(*unsynced));
     if (trace.fuse) {
         console.say(
             "the steps are those of the mount's process; the kernel and FUSE added {:.1f} µs to "
@@ -73,6 +82,7 @@ void tell(const Console& console, const WhyOptions& options, const Location& loc
                                  {"opened", opened},
                                  {"io_path", trace.io.path},
                                  {"weaker", location.limits},
+                                 {"unsynced", unsynced ? cli::value_of(*unsynced) : Json()},
                                  {"staged", trace.io.staged},
                                  {"fuse_us", trace.fuse ? Json(microseconds(*trace.fuse)) : Json()},
                                  {"read", value_of(trace.read)},
@@ -116,8 +126,7 @@ Task<Result<api::FileTrace>> ask_mount(CommandContext context, const Location& l
 
 // On any other file system, an attribute of that name is a user's own.
 Task<bool> is_in_fuse(CommandContext context, const Location& location) {
-    // A local path may lead anywhere; a path in a container stays in it.
-    const std::string path = location.local ? location.host + "/" + location.path : location.host;
+    const std::string path = local_path(location);
     struct statfs system{};
     const auto asked = co_await context.environment.blocking.run(context.environment.reactor, [&] {
         return ::statfs(path.c_str(), &system) == 0 ? Result<>() : fail_errno(errno);

@@ -69,6 +69,7 @@ Json cache_value(const std::optional<fs::CacheState>& cache) {
                          {"misses", use.misses},
                          {"puts", use.puts},
                          {"evicted", use.evicted},
+                         {"evicted_age_ns", use.evicted_age().count()},
                          {"expired", use.expired},
                          {"removed", use.removed}});
 }
@@ -78,10 +79,12 @@ std::string cache_text(const fs::CacheState& cache) {
     const object::CacheUse& use = cache.use;
     return fmt::format(
         "{} blocks, {} pinned{}; since the pool was opened {} hits, {} misses, {} puts, {} "
-        "evicted, {} expired, {} removed",
+        "evicted{}, {} expired, {} removed",
         use.blocks, use.pinned,
         cache.ttl > Duration{} ? ", for " + config::format_duration(cache.ttl) : "", use.hits,
-        use.misses, use.puts, use.evicted, use.expired, use.removed);
+        use.misses, use.puts, use.evicted,
+        use.evicted > 0 ? " at an age of " + config::format_duration(use.evicted_age()) : "",
+        use.expired, use.removed);
 }
 
 Json value_of(const object::ContainerRecord& container, const std::string& uri,
@@ -138,9 +141,8 @@ Result<std::unique_ptr<cipher::KeyCalls>> key_calls(const CommandContext& contex
     }
     return context.report.fail(
         Code::invalid,
-        "say where the keys are: export ROS2STORE_KEYS=DIR, or a token's URI "
-        "(pkcs11:token=…). Make a key: (umask 077; openssl rand -hex 32 > "
-        "DIR/NAME.key)");
+        "say where the keys are: export ROS2STORE_KEYS=DIR, or a token's URI (pkcs11:token=…). "
+        "Make a key: (umask 077; openssl rand -hex 32 > DIR/NAME.key)");
 }
 
 Result<> check_encryption(const ContainerOptions& options, Report& report) {
@@ -182,10 +184,10 @@ Result<std::optional<Duration>> cache_in(const ContainerOptions& options, const 
         return report.fail(Code::invalid, "--ttl is for a cache: give --cache");
     }
     if (uri.transport == api::Uri::Transport::dpu) {
-        return report.fail(Code::unsupported,
-                           "a cache is created at its engine: name it, as in "
-                           "ros2s://ENGINE/POOL/{}",
-                           uri.container);
+        return report.fail(
+            Code::unsupported,
+            "a cache is created at its engine: name it, as in ros2s://ENGINE/POOL/{}",
+            uri.container);
     }
     if (!options.space) {
         return report.fail(Code::invalid, "a cache needs a budget: give --size, as in 20GiB");
@@ -448,8 +450,8 @@ Task<Result<>> container_check(CommandContext context, ContainerOptions options)
     Result<fs::Leaks> leaks = fail(Code::unsupported);
     if (dfs == nullptr) {
         context.report.say(
-            "{} is {}, which gives no access to objects: unmount the container, or name "
-            "the engine, as in ros2s://engine:7400/pool/main",
+            "{} is {}, which gives no access to objects: unmount the container, or name the "
+            "engine, as in ros2s://engine:7400/pool/main",
             options.location, opened->path());
     } else {
         if (options.free) {

@@ -1,11 +1,14 @@
 #include "dead_mounts.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -16,6 +19,7 @@
 #include <utility>
 
 #include "ros2s/api/uri.h"
+#include "ros2s/base/descriptor.h"
 #include "ros2s/base/mount_table.h"
 #include "ros2s/runtime/reactor.h"
 
@@ -33,23 +37,41 @@ bool same_directory(const std::string& one, const std::string& other) {
 
 // The exit statuses of a process that checks a mount.
 constexpr int mount_lives = 0, is_dead = 1, is_hidden = 2;
+constexpr size_t unsynced_bytes_max = 128;
 
-// In a child process: only system calls.
-int ask_kernel(const char* mount_point) {
+// In a child process: only system calls. Writes what is not durable yet, as the mount says it.
+int ask_kernel(const char* mount_point, const char* unsynced_name, int answers) {
     // Attributes may be cached; the space of a file system is not.
     struct statvfs space{};
     if (::statvfs(mount_point, &space) != 0) return errno == ENOTCONN ? is_dead : mount_lives;
     struct stat status{};
-    return ::stat(mount_point, &status) != 0 && errno == EACCES ? is_hidden : mount_lives;
+    if (::stat(mount_point, &status) != 0 && errno == EACCES) return is_hidden;
+    std::array<char, unsynced_bytes_max> unsynced{};
+    const ssize_t bytes = ::getxattr(mount_point, unsynced_name, unsynced.data(), unsynced.size());
+    if (bytes > 0) (void)!::write(answers, unsynced.data(), static_cast<size_t>(bytes));
+    return mount_lives;
 }
 
 // A system call on a mount whose daemon hangs does not return, and a process with a thread in it
 // cannot end. So a child makes the call, and may be left behind. It keeps nothing open of ours.
-pid_t start_asking(const std::string& mount_point) {
+pid_t start_asking(const std::string& mount_point, Descriptor& answers) {
+    const std::string unsynced(fs::unsynced_attribute);
+    int ends[2] = {-1, -1};
+    if (::pipe2(ends, O_CLOEXEC) != 0) return -1;
+    answers = Descriptor(ends[0]);
+    const Descriptor child_end(ends[1]);
     const pid_t child = ::fork();
     if (child != 0) return child;
-    ::close_range(0, ~0U, 0);
-    ::_exit(ask_kernel(mount_point.c_str()));
+    if (::dup2(ends[1], 0) != 0) ::_exit(mount_lives);
+    ::close_range(1, ~0U, 0);
+    ::_exit(ask_kernel(mount_point.c_str(), unsynced.c_str(), 0));
+}
+
+std::optional<fs::UnsyncedAnswer> read_answer(const Descriptor& answers) {
+    std::array<char, unsynced_bytes_max> text{};
+    const ssize_t bytes = ::read(answers.get(), text.data(), text.size());
+    if (bytes <= 0) return {};
+    return fs::parse_unsynced({text.data(), static_cast<size_t>(bytes)});
 }
 
 struct Mount {
@@ -101,6 +123,7 @@ Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string dire
     struct Probe {
         Mount mount;
         pid_t child = -1;
+        Descriptor answers;
         std::optional<int> status;
     };
     PoolMounts mounts;
@@ -109,8 +132,12 @@ Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string dire
         if (owner.pid != 0 && owner.mount_point == mount.mount_point) {
             mounts.living.push_back(std::move(mount.mount_point));
         } else {
-            const pid_t child = start_asking(mount.mount_point);
-            asked.push_back({.mount = std::move(mount), .child = child, .status = {}});
+            Descriptor answers;
+            const pid_t child = start_asking(mount.mount_point, answers);
+            asked.push_back({.mount = std::move(mount),
+                             .child = child,
+                             .answers = std::move(answers),
+                             .status = {}});
         }
     }
     Reactor& reactor = context.environment.reactor;
@@ -132,6 +159,8 @@ Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string dire
             each.status == is_dead || (each.status == is_hidden && owner.pid == 0 &&
                                        each.mount.uri.transport == api::Uri::Transport::local);
         auto& list = dead ? mounts.dead : each.status ? mounts.living : mounts.silent;
+        const auto unsynced = each.status == mount_lives ? read_answer(each.answers) : std::nullopt;
+        if (unsynced) mounts.unsynced[each.mount.mount_point] = *unsynced;
         if (!each.status && each.child > 0) ::kill(each.child, SIGKILL);
         list.push_back(std::move(each.mount.mount_point));
     }

@@ -3,11 +3,13 @@
 // not connected". Only the table shows which pool it was: a mount's source is the container's URI.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "commands.h"
+#include "ros2s/fs/unsynced.h"
 #include "ros2s/pool/owner.h"
 
 namespace ros2s::cli {
@@ -25,6 +27,7 @@ struct MountCopy {
 // The mount points of the pool in a directory.
 struct PoolMounts {
     std::vector<std::string> living;
+    std::map<std::string, fs::UnsyncedAnswer> unsynced;  // of living ones that say it
     std::vector<std::string> silent;  // no answer for 2 seconds: the process or its daemon hangs
     std::vector<std::string> dead;    // the process has ended
 };

@@ -75,6 +75,10 @@ Task<Result<>> mount(CommandContext context, MountOptions options) {
     ROS2S_CO_TRY(api::Uri::parse(options.uri, context.report));
     std::vector<std::string> arguments{sibling_program("ros2store-fuse"), options.uri,
                                        options.mount_point};
+    if (!options.options.empty()) {
+        arguments.emplace_back("-o");
+        arguments.push_back(options.options);
+    }
     arguments.insert(arguments.end(), options.further.begin(), options.further.end());
     if (context.console.json()) {
         co_return co_await mount_and_answer(context, std::move(options), std::move(arguments));

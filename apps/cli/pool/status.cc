@@ -15,6 +15,7 @@
 #include "ros2s/api/mount_trace.h"
 #include "ros2s/pool/owner.h"
 #include "ros2s/pool/pool_directory.h"
+#include "unsynced.h"
 
 namespace ros2s::cli {
 namespace {
@@ -141,8 +142,12 @@ void report_status(const Console& console, const pool::PoolDirectory& pool,
 void report_mounts(const Console& console, const std::string& directory,
                    const pool::OwnerRecord& owner, const PoolMounts& mounts) {
     for (const auto& mount_point : mounts.living) {
-        if (mount_point == owner.mount_point) continue;  // the owner's was reported
-        console.say("mount       {}", mount_point);
+        const auto unsynced = mounts.unsynced.find(mount_point);
+        const std::string kept =
+            unsynced == mounts.unsynced.end() ? "" : ": " + describe(unsynced->second);
+        if (mount_point != owner.mount_point || !kept.empty()) {  // the owner's was reported
+            console.say("mount       {}{}", mount_point, kept);
+        }
     }
     for (const auto& mount_point : mounts.silent) {
         console.say("mount       {}: it does not answer", mount_point);
@@ -184,8 +189,10 @@ Task<Result<>> status(CommandContext context, StatusOptions options) {
         co_await look_or_say_why(context, pool, owner, services ? services->front().trouble : ""));
     if (const auto bytes = pool::index_disk_bytes(pool)) content.index_bytes = *bytes;
     report_status(context.console, pool, owner, content);
-    ROS2S_CO_TRY_ASSIGN(const PoolMounts mounts,
-                        co_await look_at_mounts(context, pool.directory, owner));
+    ROS2S_CO_TRY_ASSIGN(PoolMounts mounts, co_await look_at_mounts(context, pool.directory, owner));
+    if (const auto unsynced = unsynced_of(owner.mount_point)) {
+        mounts.unsynced[owner.mount_point] = *unsynced;
+    }
     report_mounts(context.console, pool.directory, owner, mounts);
     std::vector<Json> mounted(mounts.living.begin(), mounts.living.end());
     mounted.insert(mounted.end(), mounts.silent.begin(), mounts.silent.end());
@@ -193,6 +200,10 @@ Task<Result<>> status(CommandContext context, StatusOptions options) {
         report_services(context.console, *services, pool.directory);
     } else {
         context.console.say("daemons     unknown: {}", trouble.text());
+    }
+    std::vector<Json::Member> unsynced;
+    for (const auto& [mount_point, answer] : mounts.unsynced) {
+        unsynced.emplace_back(mount_point, value_of(answer));
     }
     const std::vector<Json> devices(pool.devices.begin(), pool.devices.end());
     context.console.answer(Json::object(
@@ -211,6 +222,7 @@ Task<Result<>> status(CommandContext context, StatusOptions options) {
          {"trouble", content.trouble.empty() ? Json() : Json(content.trouble)},
          {"owner", owner_value(owner)},
          {"mounts", Json::array(mounted)},
+         {"unsynced", Json::object(unsynced)},
          {"dead_mounts", Json::array({mounts.dead.begin(), mounts.dead.end()})},
          {"daemons", services ? value_of(*services) : Json()}}));
     co_return Result<>{};

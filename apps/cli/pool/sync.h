@@ -6,8 +6,8 @@
 
 namespace ros2s::cli {
 
-// Of the mount that has the path: everything that was acknowledged before. Tells after 2 s what it
-// waits for. Errors come with a sentence.
+// Of the mount that has the path: everything that was acknowledged before. Tells after 2 s how
+// much it waits for. Errors come with a sentence.
 [[nodiscard]] Task<Result<>> make_durable(CommandContext context, const std::string& path);
 
 }  // namespace ros2s::cli

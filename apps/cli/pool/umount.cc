@@ -39,11 +39,10 @@ Task<Result<bool>> unmount(CommandContext context, const std::string& mount_poin
     }
     if (said->status != 0) {
         if (mounted_on(mount_point).kind.empty()) co_return false;
-        co_return context.report.fail(
-            Code::io,
-            "fusermount3 could not unmount {0} (its message is above); if another user mounted "
-            "it, he or root can: umount {0}",
-            shell_word(mount_point));
+        co_return context.report.fail(Code::io,
+                                      "fusermount3 could not unmount {0} (its message is above); "
+                                      "if another user mounted it, he or root can: umount {0}",
+                                      shell_word(mount_point));
     }
     co_return true;
 }

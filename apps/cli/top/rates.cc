@@ -79,10 +79,21 @@ bool count_tenant(const Sample& sample, DaemonCounts& counts) {
 constexpr std::string_view session_requests = "ros2store_session_requests_total";
 constexpr std::string_view session_bytes = "ros2store_session_bytes_total";
 constexpr std::string_view session_busy = "ros2store_session_busy_seconds_total";
+struct SessionGauge {
+    std::string_view name;
+    double SessionCounts::* count;
+};
+constexpr std::array session_gauges{
+    SessionGauge{"ros2store_session_volatile_changes", &SessionCounts::volatile_changes},
+    SessionGauge{"ros2store_session_volatile_bytes", &SessionCounts::volatile_bytes},
+    SessionGauge{"ros2store_session_volatile_milliseconds", &SessionCounts::volatile_milliseconds},
+};
 
 double SessionCounts::* count_of(const Sample& sample) {
     if (sample.name == session_bytes) return &SessionCounts::bytes;
     if (sample.name == session_busy) return &SessionCounts::busy;
+    const auto* const gauge = std::ranges::find(session_gauges, sample.name, &SessionGauge::name);
+    if (gauge != session_gauges.end()) return gauge->count;
     const std::string_view kind = sample.label("kind");
     if (kind == "look") return &SessionCounts::looks;
     if (kind == "change") return &SessionCounts::changes;
@@ -92,7 +103,9 @@ double SessionCounts::* count_of(const Sample& sample) {
 
 // False: it is about a session, and malformed.
 bool count_session(const Sample& sample, DaemonCounts& counts) {
-    if (sample.name != session_requests && sample.name != session_bytes &&
+    const bool is_gauge =
+        std::ranges::find(session_gauges, sample.name, &SessionGauge::name) != session_gauges.end();
+    if (!is_gauge && sample.name != session_requests && sample.name != session_bytes &&
         sample.name != session_busy) {
         return true;
     }
@@ -220,7 +233,7 @@ constexpr std::array<Column<TenantRates>, 10> columns{{
     {"THROTTLED", "ms/s", 10, 1e3, "throttled_seconds_per_second", &TenantRates::throttled},
     {"REFUSED", "/s", 8, 1, "refused_per_second", &TenantRates::refused},
 }};
-constexpr std::array<Column<GroupRates>, 7> group_columns{{
+constexpr std::array<Column<GroupRates>, 10> group_columns{{
     {"SESS", "", 5, 1, "sessions", &GroupRates::sessions},
     {"READS", "/s", 8, 1, "reads_per_second", &GroupRates::reads},
     {"WRITES", "/s", 8, 1, "writes_per_second", &GroupRates::writes},
@@ -228,6 +241,9 @@ constexpr std::array<Column<GroupRates>, 7> group_columns{{
     {"CHANGES", "/s", 8, 1, "changes_per_second", &GroupRates::changes},
     {"MiB", "/s", 8, 1 / mib, "bytes_per_second", &GroupRates::bytes},
     {"BUSY", "ms/s", 7, 1e3, "busy_seconds_per_second", &GroupRates::busy},
+    {"VOLATILE", "", 8, 1, "volatile_changes", &GroupRates::volatile_changes},
+    {"OF", "KiB", 7, 1.0 / 1024, "volatile_bytes", &GroupRates::volatile_bytes},
+    {"FOR", "ms", 6, 1e3, "volatile_seconds", &GroupRates::volatile_seconds},
 }};
 
 std::string upper(std::string_view text) {
@@ -367,6 +383,10 @@ std::vector<GroupRates> groups_between(const DaemonCounts& before, const DaemonC
         group.writes += rate(&SessionCounts::writes);
         group.bytes += rate(&SessionCounts::bytes);
         group.busy += rate(&SessionCounts::busy);
+        group.volatile_changes += session.volatile_changes;
+        group.volatile_bytes += session.volatile_bytes;
+        group.volatile_seconds =
+            std::max(group.volatile_seconds, session.volatile_milliseconds / 1e3);
     }
     std::vector<GroupRates> rates;
     for (auto& [name, group] : groups) rates.push_back(std::move(group));

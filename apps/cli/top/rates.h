@@ -29,6 +29,8 @@ struct SessionCounts {
     std::string process, container;
     double looks = 0, changes = 0, reads = 0, writes = 0;
     double bytes = 0, busy = 0;  // seconds of all requests together
+    // Now: acknowledged changes that are not durable yet, and the age of the first in ms.
+    double volatile_changes = 0, volatile_bytes = 0, volatile_milliseconds = 0;
 };
 
 struct DaemonCounts {
@@ -69,9 +71,10 @@ inline constexpr std::array<std::string_view, 4> by_names{"tenant", "mount", "co
 
 struct GroupRates {
     std::string name;
-    double sessions = 0;                                              // now
-    double looks = 0, changes = 0, reads = 0, writes = 0, bytes = 0;  // per second
-    double busy = 0;                                                  // seconds per second
+    double sessions = 0;                                                    // now
+    double looks = 0, changes = 0, reads = 0, writes = 0, bytes = 0;        // per second
+    double busy = 0;                                                        // seconds per second
+    double volatile_changes = 0, volatile_bytes = 0, volatile_seconds = 0;  // now
 };
 // The rates of sessions, added up. A session that is new began at 0.
 [[nodiscard]] std::vector<GroupRates> groups_between(const DaemonCounts& before,

@@ -174,16 +174,15 @@ TEST(TopTable, TenantsAreListed) {
                                             .p50 = Latency{.seconds = 0.0009},
                                             .p99 = Latency{.seconds = 0.5369, .or_more = true}},
                                            {.tenant = "CN=b"}};
-    EXPECT_EQ(
-        table_of(tenants, 9),
-        (std::vector<std::string>{"          SESS      REQ    NAMES      MiB     P50     P99    "
-                                  "BUSY  QUEUED  THROTTLED  REFUSED",
-                                  "TENANT               /s       /s       /s      ms      ms    "
-                                  "ms/s    ms/s       ms/s       /s",
-                                  "CN=alice    16      812     1.50      203    0.90    >537    "
-                                  "1250    51.0          0        0",
-                                  "CN=b         0        0        0        0       -       -       "
-                                  "0       0          0        0"}));
+    EXPECT_EQ(table_of(tenants, 9),
+              (std::vector<std::string>{"          SESS      REQ    NAMES      MiB     P50     P99 "
+                                        "   BUSY  QUEUED  THROTTLED  REFUSED",
+                                        "TENANT               /s       /s       /s      ms      ms "
+                                        "   ms/s    ms/s       ms/s       /s",
+                                        "CN=alice    16      812     1.50      203    0.90    >537 "
+                                        "   1250    51.0          0        0",
+                                        "CN=b         0        0        0        0       -       - "
+                                        "      0       0          0        0"}));
     const auto one = table_of(tenants, 1);
     ASSERT_EQ(one.size(), 4U);
     EXPECT_EQ(one.back(), "and 1 more");
@@ -195,12 +194,14 @@ TEST(TopTable, TenantsAreListed) {
 }
 
 constexpr std::string_view one_session =
-    "ros2store_session_requests_total{tenant=\"a\",session=\"1\",process=\"p, process 1\","
-    "container=\"pool/c\",kind=\"read\"} 7\n"
-    "ros2store_session_bytes_total{tenant=\"a\",session=\"1\",process=\"p, process 1\","
-    "container=\"pool/c\"} 4096\n"
-    "ros2store_session_busy_seconds_total{tenant=\"a\",session=\"1\",process=\"p, process 1\","
-    "container=\"pool/c\"} 0.5\n";
+    "ros2store_session_requests_total{tenant=\"a\",session=\"1\",process=\"p, process "
+    "1\",container=\"pool/c\",kind=\"read\"} 7\n"
+    "ros2store_session_bytes_total{tenant=\"a\",session=\"1\",process=\"p, process "
+    "1\",container=\"pool/c\"} 4096\n"
+    "ros2store_session_busy_seconds_total{tenant=\"a\",session=\"1\",process=\"p, process "
+    "1\",container=\"pool/c\"} 0.5\n"
+    "ros2store_session_volatile_bytes{tenant=\"a\",session=\"1\",process=\"p, process "
+    "1\",container=\"pool/c\"} 99\n";
 
 TEST(TopCounts, SessionsAreParsed) {
     Report report;
@@ -213,6 +214,7 @@ TEST(TopCounts, SessionsAreParsed) {
     EXPECT_EQ(session.writes, 0);
     EXPECT_EQ(session.bytes, 4096);
     EXPECT_EQ(session.busy, 0.5);
+    EXPECT_EQ(session.volatile_bytes, 99);
     for (const std::string& wrong :
          {std::string("ros2store_session_requests_total{tenant=\"a\",session=\"1\"} 1\n"),
           std::string("ros2store_session_requests_total{tenant=\"a\",kind=\"read\"} 1\n"),
@@ -247,12 +249,22 @@ TEST(TopRates, SessionsAreAddedUp) {
 }
 
 TEST(TopTable, GroupsAreListed) {
-    const std::vector<GroupRates> groups{{.name = "pool/main", .sessions = 2, .reads = 812.4}};
+    const std::vector<GroupRates> groups{{.name = "pool/main",
+                                          .sessions = 2,
+                                          .reads = 812.4,
+                                          .volatile_changes = 5,
+                                          .volatile_bytes = 2048,
+                                          .volatile_seconds = 0.25}};
     EXPECT_EQ(table_of(groups, By::container, 9),
-              (std::vector<std::string>{
-                  "           SESS    READS   WRITES    LOOKS  CHANGES      MiB    BUSY",
-                  "CONTAINER             /s       /s       /s       /s       /s    ms/s",
-                  "pool/main     2      812        0        0        0        0       0"}));
+              (std::vector<std::string>{"           SESS    READS   WRITES    LOOKS  CHANGES      "
+                                        "MiB    BUSY VOLATILE      OF  "
+                                        "  FOR",
+                                        "CONTAINER             /s       /s       /s       /s       "
+                                        "/s    ms/s              KiB  "
+                                        "   ms",
+                                        "pool/main     2      812        0        0        0       "
+                                        " 0       0        5    2.00  "
+                                        "  250"}));
     EXPECT_EQ(table_of(std::vector<GroupRates>{}, By::mount, 9),
               std::vector<std::string>{"no mount"});
 }

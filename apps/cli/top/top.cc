@@ -254,6 +254,8 @@ Json value_of(const std::vector<Watched>& daemons) {
              {"sessions", count(&DaemonCounts::sessions)},
              {"in_progress", count(&DaemonCounts::inside)},
              {"waiting", count(&DaemonCounts::waiting)},
+             {"volatile_groups", count(&DaemonCounts::volatile_groups)},
+             {"volatile_milliseconds", count(&DaemonCounts::volatile_milliseconds)},
              {"tenants", known ? cli::value_of(each.tenants) : Json()},
              {"by", each.by ? Json(by_names.at(static_cast<size_t>(*each.by))) : Json()},
              {"groups", known && each.by ? cli::value_of(each.groups) : Json()}}));

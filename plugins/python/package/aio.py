@@ -20,8 +20,8 @@ class _Batch:
     def done(self, index, result):
         self.results[index] = result
         self.left -= 1
-        if self.left == 0 and not self.future.done():
-            self.future.set_result(self.results)
+        if self.left == 0:
+            _end(self.future, self.results)
 
 
 class LoopQueue:
@@ -119,8 +119,13 @@ class LoopQueue:
             batch.done(index, result)
         watching, self._watching = self._watching, []
         for future in watching:
-            if not future.done():
-                future.set_result(None)
+            _end(future, None)
+
+
+def _end(future, result):
+    # Nobody gets the result of a future whose event loop is closed.
+    if not future.done() and not future.get_loop().is_closed():
+        future.set_result(result)
 
 
 def _error(what, file, result):
@@ -136,3 +141,13 @@ def queue_of(fs):
     if queue is None:
         queue = queues[loop] = LoopQueue(fs, loop)
     return queue
+
+
+def end_closed_loops(fs):
+    """Ends the requests of closed event loops, which nobody else does. Returns whether there is such a loop."""
+    queues = fs.__dict__.get("_queues", weakref.WeakKeyDictionary())
+    closed = [loop for loop in (each() for each in queues.keyrefs()) if loop is not None and loop.is_closed()]
+    ended = [queues.pop(loop, None) for loop in closed]
+    for queue in filter(None, ended):
+        queue.close()
+    return any(ended)

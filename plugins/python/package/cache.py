@@ -35,7 +35,7 @@ class BlockCache:
     directory that a URI names, and below it in `directory`, which is made.
 
     `deadline`: seconds after which a call ends. A server is given up after the next whole second, or after the
-    timeout= of the URI. `threads`: how many requests are in progress; each has up to 1,024 keys, or 8 MiB of blocks.
+    timeout= of the URI. `threads`: how many requests are in progress; each has up to 1,024 keys, or 1 MiB of blocks.
 
     Errors: as ros2store.open()."""
 

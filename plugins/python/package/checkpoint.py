@@ -66,17 +66,17 @@ class Checkpoints(Directory):
     def save(self, name, state):
         """Saves the state of this rank, and returns when the checkpoint of all ranks is published and durable.
 
-        FileExistsError: it exists. TimeoutError: a rank or another save did not end. After an error it does not
-        appear."""
+        FileExistsError: it exists. TimeoutError: a rank or another save did not end. After an error of rank 0 it does
+        not appear, except if the error says that it does or may."""
         self.save_async(name, state)
         self.wait()
 
     def save_async(self, name, state):
         """As save(), but returns when the tensors are copied into memory, which the next save uses again. Waits for the
         save before, and raises its error."""
+        self._count += 1  # in all ranks, also in one that raises the error of the save before
         self.wait()
         name = name_of(name)
-        self._count += 1
         self._memory = _packed(state, self._memory_of)
         self._saving = threading.Thread(target=self._save, args=(name, f"{self._run}-{self._count}"))
         self._process = os.getpid()
@@ -149,7 +149,14 @@ class Checkpoints(Directory):
                     self.fs.rmtree(hidden)
                 raise
             if self.keep is not None:
-                self._keep_last(self.keep)
+                self._keep_only(name)
+
+    def _keep_only(self, name):
+        try:
+            self._keep_last(self.keep)
+        except OSError as error:
+            raise OSError(error.errno, f"checkpoint '{self._of(name)}' is published, but older ones could not be "
+                                       f"removed: {error}") from error
 
     def _save_other(self, name, run):
         hidden, published = self._of(f".{name}.{run}.saving"), self._of(name)

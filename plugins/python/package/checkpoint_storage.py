@@ -1,5 +1,6 @@
 """Directories of checkpoints, and the storage of torch.distributed.checkpoint in them. ros2store.checkpoint has the
 names for users."""
+import contextlib
 import dataclasses
 import errno
 import fcntl
@@ -129,9 +130,25 @@ class Directory:
         sequence = max([0, *(number for number, _ in self._published())]) + 1
         marker = {"format": FORMAT, "sequence": sequence, "ranks": ranks}
         safetensors.write_file(self.fs, f"{hidden}/{MARKER}", json.dumps(marker).encode())
-        self.fs.rename(hidden, self._of(name))
-        with self.fs.open(f"{self._of(name)}/{MARKER}", "rb", 0) as file:
-            file.fsync()  # the renames, too
+        try:
+            self.fs.rename(hidden, self._of(name))
+            with self.fs.open(f"{self._of(name)}/{MARKER}", "rb", 0) as file:
+                file.fsync()  # the renames, too
+        except BaseException as error:
+            self._hide_again(hidden, self._of(name), error)
+            raise
+
+    def _hide_again(self, hidden, path, cause):
+        """After an error of the rename, or later. The rename is not undone by mistake: a name that another directory has
+        cannot be moved to `hidden`, which then exists."""
+        try:
+            self.fs.rename(path, hidden)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                if self.fs.exists(hidden):
+                    return
+            raise OSError(error.errno, f"checkpoint '{path}': its publication failed ({cause}), but it may be visible, "
+                                       f"because hiding it failed ({error}). Remove it before another save") from cause
 
 
 def _base(name):

@@ -82,6 +82,10 @@ class FileSystem(_ros2store.FileSystem):
         from ros2store.aio import queue_of
         return queue_of(self)
 
+    def _end_closed_loops(self):
+        from ros2store.aio import end_closed_loops
+        return end_closed_loops(self)
+
     # ---- names
     remove = _ros2store.FileSystem.unlink
     replace = _ros2store.FileSystem.rename
@@ -156,8 +160,8 @@ class FileSystem(_ros2store.FileSystem):
 
     def glob(self, pattern, directory=""):
         """Returns the sorted paths that match, as glob.glob(…, recursive=True) does: `*`, `?` and `[…]` match within a
-        name, and none that begins with a dot; `**` matches directories at any depth. Paths are relative to
-        `directory`, as the pattern is."""
+        name, and none that begins with a dot; `**` matches directories at any depth, not through links. Paths are
+        relative to `directory`, as the pattern is."""
         pattern = text_of(pattern)
         root = "/" if pattern.startswith("/") else ""
         found = [root]

@@ -133,20 +133,24 @@ class File(io.RawIOBase):
     def truncate(self, size=None):
         """Sets the size of the file, without `size` to the position. Returns it. The position stays."""
         self._check_can(self._writable, "truncate")
-        size = self.tell() if size is None else size
+        position = self.tell()  # before the end moves, where it may be
+        size = position if size is None else size
         self._native.truncate(size)
         return size
 
     def close(self):
         """Lets running calls end, then closes. A file whose close raises OSError is closed, except with EBUSY:
-        asynchronous requests use it; await aclose()."""
+        asynchronous requests of an event loop that is not closed use it; await aclose()."""
         if self.closed:
             return
         try:
             self._native.close()
         except OSError as error:
-            if error.errno != errno.EBUSY:
-                super().close()
+            if error.errno == errno.EBUSY:
+                if self._fs._end_closed_loops():
+                    return self.close()
+                raise
+            super().close()
             raise
         super().close()
 
@@ -288,7 +292,10 @@ class BufferedFile(_Layer, io.BufferedIOBase):
     closed = property(lambda self: self._buffer.closed, doc="Whether the file is closed.")
 
     def __iter__(self):
-        yield from self._buffer
+        # Keeps this object, which closes the file when it is collected. `yield from` would close the buffer when a loop
+        # ends early.
+        for line in self._buffer:
+            yield line
 
     def __next__(self):
         return next(self._buffer)

@@ -10,7 +10,6 @@ ros2slocal:// and ros2sdpu:// mean ros2s+local:// and ros2s+dpu://, for librarie
 such a URL for a path of this machine."""
 import datetime
 import errno
-import fnmatch
 import os
 import posixpath
 import stat
@@ -21,11 +20,12 @@ from fsspec.callbacks import _DEFAULT_CALLBACK
 from fsspec.compression import compr
 from fsspec.core import get_compression
 from fsspec.implementations.local import LocalFileSystem, make_path_posix
-from fsspec.utils import common_prefix, isfilelike, stringify_path
+from fsspec.utils import isfilelike, stringify_path
 
 import ros2store
 from ros2store.file_system import is_unfinished
-from ros2store.fsspec_files import NEW_PERMISSIONS, BufferedFile, CompressedFile, TextFile, hidden_beside
+from ros2store.fsspec_files import BufferedFile, CompressedFile, Ranges, TextFile, hidden_beside, permissions_of, range_of
+from ros2store.fsspec_paths import above, copies, expanded, is_pattern, matches
 
 # The scheme of a container's URI for each protocol.
 SCHEMES = {"ros2s": "ros2s", "ros2s+local": "ros2s+local", "ros2s+dpu": "ros2s+dpu",
@@ -73,7 +73,9 @@ class Ros2storeFileSystem(AbstractFileSystem):
     blocksize = 1 << 22
 
     def __new__(cls, *arguments, asynchronous=False, **options):
-        return super().__new__(AsyncRos2storeFileSystem if asynchronous else cls)
+        if asynchronous:
+            from ros2store.fsspec_async import AsyncRos2storeFileSystem as cls
+        return super().__new__(cls)
 
     def __init__(self, uri=None, auto_mkdir=True, **options):
         super().__init__(**options)
@@ -155,7 +157,8 @@ class Ros2storeFileSystem(AbstractFileSystem):
         try:
             entries = self.files.scandir(path)
         except NotADirectoryError:
-            return [self.info(path)] if detail else [path]
+            info = self.info(path)  # raises if a directory of the path is a file
+            return [info] if detail else [path]
         if not detail:
             return [posixpath.join(path, name) for name, _ in entries]
         return [self._described_link(posixpath.join(path, name)) if stat.S_ISLNK(attributes.st_mode)
@@ -211,16 +214,31 @@ class Ros2storeFileSystem(AbstractFileSystem):
         self.files.unlink(self._strip_protocol(path))
 
     def rm(self, path, recursive=False, maxdepth=None):
-        """Removes files, and with `recursive` directories with all that is in them."""
-        gone = None
-        for each in _expanded(self, path):
-            if gone is not None and each.startswith(gone + "/"):
+        """Removes files, and with `recursive` directories with all that is in them, or with what is in `maxdepth` levels:
+        then a directory with more stays."""
+        if recursive and maxdepth is not None:
+            self._rm_levels(path, maxdepth)
+            return
+        removed = set()
+        for each in expanded(self, path):
+            if not removed.isdisjoint(above(each)):
                 continue
             if recursive and self.isdir(each) and not self.islink(each):
                 self.files.rmtree(each)
-                gone = each
+                removed.add(each)
             else:
                 self.rm_file(each)
+
+    def _rm_levels(self, path, maxdepth):
+        for each in reversed(expanded(self, path, True, maxdepth)):
+            if not self.isdir(each) or self.islink(each):
+                self.rm_file(each)
+                continue
+            try:
+                self.rmdir(each)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
 
     def link(self, path1, path2, **kwargs):
         """Makes path2 a second name of the file path1."""
@@ -261,11 +279,15 @@ class Ros2storeFileSystem(AbstractFileSystem):
         if mode.translate({ord("b"): None, ord("t"): None}) != "w":
             return super().open(path, mode, block_size, cache_options, compression, **kwargs)
         text = {key: kwargs.pop(key) for key in ("encoding", "errors", "newline") if "b" not in mode and key in kwargs}
-        file = layer = super().open(path, "wb", block_size, cache_options, **kwargs)
         compression = get_compression(self._strip_protocol(path), compression)
-        if compression is not None:
-            layer = CompressedFile(file, compr[compression](file, mode="w"))
-        return layer if "b" in mode else TextFile(file, layer, **text)
+        file = layer = super().open(path, "wb", block_size, cache_options, **kwargs)
+        try:
+            if compression is not None:
+                layer = CompressedFile(file, compr[compression](file, mode="w"))
+            return layer if "b" in mode else TextFile(file, layer, **text)
+        except BaseException:
+            file.give_up()
+            raise
 
     def _target(self, path):
         """The path where a new content of a path goes, to which links lead, and the permissions of the file that it
@@ -280,7 +302,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
     def cat_file(self, path, start=None, end=None, **kwargs):
         """The bytes of a file from `start` to `end`; negative ones count from its end."""
         with self.files.open(self._strip_protocol(path), "rb", 0) as file:
-            begin, bytes = _range(file, start, end)
+            begin, bytes = range_of(file, start, end)
             return file.pread(bytes, begin)
 
     def cat(self, path, recursive=False, on_error="raise", **kwargs):
@@ -291,7 +313,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
             return self.cat_file(path, **kwargs)
         contents = self.cat_ranges(paths, kwargs.get("start"), kwargs.get("end"),
                                    on_error="raise" if on_error == "raise" else "return")
-        return _contents(paths, contents, on_error)
+        return contents_of(paths, contents, on_error)
 
     def _files_of(self, path, recursive):
         """The files that cat() returns, or None: the path is that of one file."""
@@ -303,7 +325,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
     def cat_ranges(self, paths, starts, ends, max_gap=None, on_error="return", **kwargs):
         """The bytes of each (path, start, end), read in one batch: each file is opened once. With on_error="return" an
         exception takes the place of the bytes that could not be read."""
-        with _Ranges(self, paths, starts, ends, max_gap) as ranges:
+        with Ranges(self, paths, starts, ends, max_gap) as ranges:
             return ranges.results(self.files.pread_many(ranges.requests), on_error)
 
     def pipe_file(self, path, value, mode="overwrite", **kwargs):
@@ -327,7 +349,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
                 path, permissions = posixpath.join(directory, name), attributes and attributes.st_mode & 0o777
                 if attributes is not None and stat.S_ISLNK(attributes.st_mode) and not is_new:
                     path, permissions = self._target(path)
-                batch = self._parent(path), permissions or NEW_PERMISSIONS
+                batch = self._parent(path), permissions_of(permissions)
                 batches.setdefault(batch, []).append((posixpath.basename(path), value))
         for (directory, permissions), items in batches.items():
             for error in self.files.write_many(items, directory, publish=True, new=is_new, mode=permissions):
@@ -342,13 +364,19 @@ class Ros2storeFileSystem(AbstractFileSystem):
             self._make_parent(posixpath.join(directory, "x"))
             return [None] * len(names)
 
-    def walk(self, path, maxdepth=None, topdown=True, detail=False, **kwargs):
+    def walk(self, path, maxdepth=None, topdown=True, on_error="omit", detail=False, **kwargs):
         """Yields (directory, names of directories, names of other files), with `detail` {name: info} of each, of at most
-        `maxdepth` levels. Links to directories are not followed, and files that are not complete (.*.part) left out."""
+        `maxdepth` levels. Links to directories are not followed, and files that are not complete (.*.part) left out. A
+        directory that cannot be read is left out, with on_error="raise" raises, and else on_error(error) is called. With
+        `topdown` the caller may remove names of directories."""
         path = self._strip_protocol(path)
         try:
             found = {posixpath.basename(info["name"]): info for info in self.ls(path)}
-        except OSError:
+        except OSError as error:
+            if on_error == "raise":
+                raise
+            if callable(on_error):
+                on_error(error)
             return
         if list(found) == [posixpath.basename(path)] and self.isfile(path):
             found = {"": found.popitem()[1]}
@@ -358,9 +386,9 @@ class Ros2storeFileSystem(AbstractFileSystem):
         if topdown:
             yield path, *names
         if maxdepth is None or maxdepth > 1:
-            for info in directories.values():
+            for info in [found[name] for name in names[0]]:
                 if not info["islink"]:
-                    yield from self.walk(info["name"], maxdepth and maxdepth - 1, topdown, detail)
+                    yield from self.walk(info["name"], maxdepth and maxdepth - 1, topdown, on_error, detail)
         if not topdown:
             yield path, *names
 
@@ -370,53 +398,30 @@ class Ros2storeFileSystem(AbstractFileSystem):
         how many names `**` matches at most."""
         path = self._strip_protocol(path)
         parts = path.split("/")[1:]
-        fixed = next((i for i, part in enumerate(parts) if _is_pattern(part)), None)
+        fixed = next((i for i, part in enumerate(parts) if is_pattern(part)), None)
         if fixed is None:
             found = {path: self.info(path)} if self.exists(path) else {}
             return found if detail else list(found)
         parts, base = parts[fixed:], "/" + "/".join(parts[:fixed])
         depth = len(parts) if "**" not in parts else maxdepth and parts.index("**") + maxdepth
-        found = self.find(base, maxdepth=depth, withdirs=True, detail=True)
+        found = self.find(base, maxdepth=depth, withdirs=True, detail=True, **kwargs)
         skip = len(base.rstrip("/")) + 1
-        matching = {name: found[name] for name in sorted(found) if _matches(parts, name[skip:].split("/"))}
+        matching = {name: found[name] for name in sorted(found) if matches(parts, name[skip:].split("/"))}
         return matching if detail else list(matching)
 
     def expand_path(self, path, recursive=False, maxdepth=None, **kwargs):
         """The paths that a path, a pattern or a list of them stands for, with `recursive` also those below. Without it, a
         path need not exist."""
-        return _expanded(self, path, recursive, maxdepth, must_exist=recursive)
+        return expanded(self, path, recursive, maxdepth, must_exist=recursive)
 
     # ---- copies: to another place in the container, from it, and to it
-    def _copies(self, source, target, recursive, maxdepth, source_fs, target_is_directory):
-        """(from, to) for each file and directory of a copy, by the rules of fsspec: a source goes into a target that is
-        a directory or ends in "/"; of a source directory that ends in "/", what is in it."""
-        paths = _expanded(source_fs, source, recursive, maxdepth)
-        if isinstance(source, str) and (not recursive or maxdepth is not None):
-            paths = [path for path in paths if not source_fs.isdir(path)]
-        if not isinstance(target, str):
-            if len(paths) != len(target):
-                raise ValueError("the lists of sources and targets differ in length")
-            return list(zip(map(source_fs._strip_protocol, source), target))
-        into = target_is_directory or target.endswith("/")
-        target = target.rstrip("/")
-        if not isinstance(source, str):
-            return [(path, f"{target}/{posixpath.basename(path)}") for path in paths]
-        if not paths:
-            return []
-        base = source_fs._strip_protocol(source)
-        if _is_pattern(source) and not source_fs.lexists(base):
-            base = common_prefix(paths) if len(paths) > 1 else posixpath.dirname(paths[0])
-        elif into and not source.endswith("/"):
-            base = posixpath.dirname(base)
-        return [(path, target + path[len(base.rstrip("/")):]) for path in paths]
-
     def copy(self, path1, path2, recursive=False, maxdepth=None, on_error=None, **kwargs):
         """Copies files, and with `recursive` directories, in the container. on_error="ignore" skips files that do not
         exist any more, as does `recursive` without on_error."""
         ignores = on_error == "ignore" or (on_error is None and recursive)
         target = [self._strip_protocol(each) for each in path2] if isinstance(path2, (list, tuple)) else self._kept(path2)
         is_directory = isinstance(target, str) and self.isdir(target)
-        for from_path, to_path in self._copies(path1, target, recursive, maxdepth, self, is_directory):
+        for from_path, to_path in copies(self, path1, target, recursive, maxdepth, is_directory):
             try:
                 self.cp_file(from_path, to_path)
             except FileNotFoundError:
@@ -443,22 +448,23 @@ class Ros2storeFileSystem(AbstractFileSystem):
 
         self._published(path2, write)
 
-    def _published(self, path, write):
-        """Calls write(name, permissions) with a hidden name, and then renames that to the path."""
-        path, permissions = self._target(path)
+    def _published(self, path, write, is_new=False):
+        """Calls write(name, permissions) with a hidden name, and then renames that to the path, with `is_new` only if
+        that does not exist."""
+        path, permissions = (path, None) if is_new else self._target(path)
         hidden = hidden_beside(path)
         try:
             write(hidden, permissions)
-            self._publish(hidden, path)
+            self._publish(hidden, path, is_new)
         except BaseException:
             self.files.path(hidden).unlink(missing_ok=True)
             raise
 
-    def _publish(self, hidden, path):
+    def _publish(self, hidden, path, is_new=False):
         """Renames a file when it is durable, and makes that durable, also in a container with durability=fsync."""
         with self.files.open(hidden, "rb", 0) as file:
             file.fsync()
-            self.files.replace(hidden, path)
+            (self.files._rename_new if is_new else self.files.replace)(hidden, path)
             file.fsync()
 
     def mv(self, path1, path2, recursive=False, maxdepth=None, **kwargs):
@@ -466,7 +472,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
         `recursive` the directories. Into path2 if it is a directory or ends in "/"."""
         target = self._kept(path2)
         is_directory = self.isdir(target) or target.endswith("/")
-        sources = _expanded(self, path1)
+        sources = expanded(self, path1)
         is_one = isinstance(path1, str) and sources == [self._strip_protocol(path1)]
         for source in sources:
             if not is_one and not recursive and self.isdir(source):
@@ -482,7 +488,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
         else:
             lpath = make_path_posix(stringify_path(lpath))
             is_directory = os.path.isdir(lpath)
-        pairs = self._copies(rpath, lpath, recursive, maxdepth, self, is_directory)
+        pairs = copies(self, rpath, lpath, recursive, maxdepth, is_directory)
         callback.set_size(len(pairs))
         for from_path, to_path in callback.wrap(pairs):
             callback.branch(from_path, to_path, kwargs)
@@ -501,7 +507,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
                 self._pour(file, outfile, callback)
                 return
             os.makedirs(os.path.dirname(lpath) or ".", exist_ok=True)
-            with open(lpath, "wb", 0) as local:
+            with open(lpath, "wb") as local:  # with a buffer: its writes are whole
                 self._pour(file, local, callback)
 
     def put(self, lpath, rpath, recursive=False, callback=_DEFAULT_CALLBACK, maxdepth=None, **kwargs):
@@ -513,7 +519,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
             lpath = make_path_posix(stringify_path(lpath))
         target = [self._strip_protocol(each) for each in rpath] if isinstance(rpath, (list, tuple)) else self._kept(rpath)
         is_directory = isinstance(target, str) and self.isdir(target)
-        pairs = self._copies(lpath, target, recursive, maxdepth, local, is_directory)
+        pairs = copies(local, lpath, target, recursive, maxdepth, is_directory)
         callback.set_size(len(pairs))
         for from_path, to_path in callback.wrap(pairs):
             callback.branch(from_path, to_path, kwargs)
@@ -526,17 +532,18 @@ class Ros2storeFileSystem(AbstractFileSystem):
         if os.path.isdir(lpath):
             self.files.makedirs(rpath, exist_ok=True)
             return
-        if mode == "create" and self.exists(rpath):
+        is_new = mode == "create"
+        if is_new and self.lexists(rpath):  # before its data is sent
             raise FileExistsError(errno.EEXIST, f"put '{rpath}': it exists")
         self._make_parent(rpath)
 
         def write(hidden, permissions):
             with (open(lpath, "rb", 0) as local,
-                  self.files.open(hidden, "xb", 0, permissions=permissions or NEW_PERMISSIONS) as file):
+                  self.files.open(hidden, "xb", 0, permissions=permissions_of(permissions)) as file):
                 callback.set_size(os.fstat(local.fileno()).st_size)
                 self._pour(local, file, callback)
 
-        self._published(rpath, write)
+        self._published(rpath, write, is_new)
 
     def _pour(self, from_file, to_file, callback):
         memory = memoryview(bytearray(self.blocksize))
@@ -545,127 +552,6 @@ class Ros2storeFileSystem(AbstractFileSystem):
             callback.relative_update(count)
 
 
-class AsyncRos2storeFileSystem(Ros2storeFileSystem):
-    """What asynchronous=True gives: `await fs._cat_file(…)` and others, in the caller's event loop. Reads let other tasks
-    run. Other calls are requests that the event loop waits for."""
-
-    async_impl = True
-
-    async def _cat_file(self, path, start=None, end=None, **kwargs):
-        return (await self._cat_ranges([path], start, end, on_error="raise"))[0]
-
-    async def _cat(self, path, recursive=False, on_error="raise", **kwargs):
-        paths = self._files_of(path, recursive)
-        if paths is None:
-            return await self._cat_file(path, **kwargs)
-        contents = await self._cat_ranges(paths, kwargs.get("start"), kwargs.get("end"),
-                                          on_error="raise" if on_error == "raise" else "return")
-        return _contents(paths, contents, on_error)
-
-    async def _cat_ranges(self, paths, starts, ends, max_gap=None, on_error="return", **kwargs):
-        with _Ranges(self, paths, starts, ends, max_gap) as ranges:
-            return ranges.results(await self.files.aread_many(ranges.requests), on_error)
-
-
-def _awaited(name):
-    async def call(self, *arguments, **named):
-        return getattr(self, name)(*arguments, **named)
-
-    setattr(AsyncRos2storeFileSystem, "_" + name, call)
-
-
-for _name in ("copy", "cp_file", "du", "exists", "expand_path", "find", "get", "get_file", "glob", "info", "isdir", "isfile",
-              "ls", "makedirs", "mkdir", "mv", "pipe", "pipe_file", "put", "put_file", "rm", "rm_file", "rmdir", "size", "touch",
-              "walk"):
-    _awaited(_name)
-
-
-class _Ranges:
-    """The requests for ranges of files, each of which is opened once, until the end of the `with` statement."""
-
-    def __init__(self, fs, paths, starts, ends, max_gap):
-        if max_gap is not None:
-            raise NotImplementedError("cat_ranges: max_gap")
-        starts = starts if isinstance(starts, (list, tuple)) else [starts] * len(paths)
-        ends = ends if isinstance(ends, (list, tuple)) else [ends] * len(paths)
-        if not len(paths) == len(starts) == len(ends):
-            raise ValueError("cat_ranges: paths, starts and ends differ in length")
-        self.requests, self._opened, self._places, self._results = [], {}, [], [None] * len(paths)
-        for i, (path, start, end) in enumerate(zip(map(fs._strip_protocol, paths), starts, ends)):
-            try:
-                if path not in self._opened:
-                    self._opened[path] = fs.files.open(path, "rb", 0)
-                self.requests.append((self._opened[path], *_range(self._opened[path], start, end)))
-                self._places.append(i)
-            except OSError as error:
-                self._results[i] = error
-
-    def results(self, contents, on_error):
-        for i, content in zip(self._places, contents):
-            self._results[i] = content
-        for result in self._results:
-            if on_error == "raise" and isinstance(result, Exception):
-                raise result
-        return self._results
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        for file in self._opened.values():
-            file.close()
-
-
-def _contents(paths, contents, on_error):
+def contents_of(paths, contents, on_error):
     return {path: content for path, content in zip(paths, contents)
             if on_error != "omit" or not isinstance(content, Exception)}
-
-
-def _is_pattern(path):
-    return not {"*", "?", "["}.isdisjoint(path)
-
-
-def _matches(parts, names):
-    """Whether the names of a path match the parts of a pattern."""
-    if not parts:
-        return not names
-    if parts[0] == "**":
-        least = 1 if len(parts) == 1 else 0
-        return any(_matches(parts[1:], names[count:]) for count in range(least, len(names) + 1))
-    return bool(names) and fnmatch.fnmatchcase(names[0], parts[0]) and _matches(parts[1:], names[1:])
-
-
-def _expanded(fs, path, recursive=False, maxdepth=None, must_exist=True):
-    """The paths of `fs` that a path, a pattern or a list of them stands for, sorted."""
-    if maxdepth is not None and maxdepth < 1:
-        raise ValueError("maxdepth is at least 1")
-    out = set()
-    for each in [path] if isinstance(path, (str, os.PathLike)) else path:
-        each = fs._strip_protocol(each)
-        if not (must_exist or _is_pattern(each)):
-            out.add(each)
-            continue
-        exists = fs.lexists(each)
-        if not exists and not _is_pattern(each):
-            raise FileNotFoundError(errno.ENOENT, f"'{each}': not found")
-        # The pattern counts as a level.
-        roots, depth = ([each], maxdepth) if exists else (_glob(fs, each, maxdepth), maxdepth and maxdepth - 1)
-        out.update(roots)
-        if recursive and depth != 0:
-            for root in filter(fs.isdir, roots):
-                out.update(fs.find(root, maxdepth=depth, withdirs=True))
-    if not out:
-        raise FileNotFoundError(errno.ENOENT, f"'{path}': nothing matches")
-    return sorted(out)
-
-
-def _glob(fs, pattern, maxdepth):
-    return fs.glob(pattern, maxdepth=maxdepth) if isinstance(fs, Ros2storeFileSystem) else fs.glob(pattern)
-
-
-def _range(file, start, end):
-    """The offset and number of bytes of a range whose ends may be None or count from the end."""
-    size = file.size() if start is None or end is None or start < 0 or end < 0 else None
-    start = 0 if start is None else max(0, size + start) if start < 0 else start
-    end = size if end is None else size + end if end < 0 else end
-    return start, max(0, end - start)

@@ -125,7 +125,10 @@ class Path:
         except FileExistsError:
             if not exist_ok:
                 raise
-            self.fs.utime(self)
+            try:
+                self.fs.utime(self)
+            except FileNotFoundError:  # a link to nothing
+                self.fs.open(self, "ab", 0, permissions=mode).close()
 
     # ---- attributes
     def stat(self, *, follow_symlinks=True):

@@ -48,10 +48,10 @@ struct AuditObject {
 
 // A part that has no default.
 template <class T>
-class Stated {
+class Required {
   public:
     template <std::convertible_to<T> From>
-    constexpr Stated(From&& value)  // NOLINT(google-explicit-constructor, bugprone-forwarding*)
+    constexpr Required(From&& value)  // NOLINT(google-explicit-constructor, bugprone-forwarding*)
         : value_(std::forward<From>(value)) {}
     [[nodiscard]] constexpr const T& operator*() const noexcept { return value_; }
 
@@ -61,14 +61,14 @@ class Stated {
 
 // Texts must outlive it: it is made in the call that writes it.
 struct AuditEvent {
-    Stated<std::string_view> subject;  // of the certificate, or the tenant
-    Stated<std::string_view> peer;
-    Stated<uint64_t> session;  // 0: none
-    Stated<AuditAction> action;
-    Stated<AuditObject> object;
-    Stated<AuditDecision> decision;
-    Stated<std::optional<Error>> reason;  // none: it was allowed, or ended as its owner wanted
-    Stated<std::string_view> text;        // a sentence for people, with the reason
+    Required<std::string_view> subject;  // of the certificate, or the tenant
+    Required<std::string_view> peer;
+    Required<uint64_t> session;  // 0: none
+    Required<AuditAction> action;
+    Required<AuditObject> object;
+    Required<AuditDecision> decision;
+    Required<std::optional<Error>> reason;  // none: it was allowed, or ended as its owner wanted
+    Required<std::string_view> text;        // a sentence for people, with the reason
     // The subject that showed the tenant's capability; empty: it is no capability's.
     std::string_view shown_by{};
 };

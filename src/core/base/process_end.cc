@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -47,16 +46,23 @@ bool is_kill_pending(std::string_view line) {
 
 }  // namespace
 
-bool is_ending(pid_t pid) {
-    // The signal is checked first: a process that receives it between the two checks then shows its
-    // flags.
-    std::ifstream status(fmt::format("/proc/{}/status", pid));
+bool is_killed(pid_t thread) {
+    std::ifstream status(fmt::format("/proc/{}/status", thread));
     std::string line;
     while (std::getline(status, line)) {
         if (is_kill_pending(line)) return true;
     }
+    return false;
+}
+
+bool is_ending(pid_t pid) {
+    // The signal is checked first: a process that receives it between the two checks then shows its
+    // flags.
+    if (is_killed(pid)) return true;
     std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-    const std::string text(std::istreambuf_iterator<char>(stat), {});
+    // Not by iterators of its buffer, which throw if the process has just ended.
+    std::string text;
+    std::getline(stat, text, '\0');
     if (!text.empty()) return has_begun_to_end(text);
     // It has ended, or belongs to another user and /proc hides those.
     return ::kill(pid, 0) != 0 && errno == ESRCH;

@@ -4,6 +4,10 @@
 
 namespace ros2s {
 
+// True if a SIGKILL waits for the thread with this number, or for its process. For each signal that
+// ends a process, the kernel lets one wait for each of its threads.
+[[nodiscard]] bool is_killed(pid_t thread);
+
 // True if the process has ended, is being removed, or has a pending SIGKILL, or if no process has
 // the number. A killed process keeps its files, locks and sockets until the kernel has removed it,
 // which takes longer the more memory it had. Until then it must not be taken for a running process.

@@ -65,8 +65,7 @@ class Walk {
         if (!others_write || is_sticky || is_node || S_ISLNK(facts.st_mode)) return {};
         return report_.fail(Code::denied,
                             "{} cannot be trusted: {} may be changed by other users (owner uid {}, "
-                            "mode {:04o}). If "
-                            "nobody has changed what is there: chmod go-w '{}'",
+                            "mode {:04o}). If nobody has changed what is there: chmod go-w '{}'",
                             path_, subject, facts.st_uid, facts.st_mode & 07777U, where);
     }
     [[nodiscard]] std::unexpected<Error> failed(int cause) const {

@@ -377,8 +377,7 @@ std::string refusal(int error) {
         case ENOMEM:
             return text +
                    "the limit on locked memory, or on address space (ulimit -v), is too low for "
-                   "it; "
-                   "raise it for this shell: sudo prlimit --pid $$ --memlock=unlimited";
+                   "it; raise it for this shell: sudo prlimit --pid $$ --memlock=unlimited";
         case EMFILE:
         case ENFILE: return text + "too many open files; raise the limit (ulimit -n)";
         default: return text + "see io_uring_setup(2)";

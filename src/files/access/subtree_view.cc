@@ -633,10 +633,12 @@ Task<Result<>> SubtreeView::read_many(const Call& call, NodeId directory,
             break;
         }
     }
+    Call of_parts = call;
+    of_parts.checksums = nullptr;  // those of `items` have another order
     for (auto& [index, part] : parts) {
         const auto root = co_await root_of(call, areas_[index]);
         const Result<> done =
-            root ? co_await inner_.read_many(call, *root, part.items) : fail(root.error());
+            root ? co_await inner_.read_many(of_parts, *root, part.items) : fail(root.error());
         for (size_t i = 0; i < part.places.size(); ++i) {
             fs::ReadManyItem& item = items[part.places[i]];
             item.status = done ? part.items[i].status : done;

@@ -8,22 +8,23 @@ CachedFileSystem::CachedFileSystem(Reactor& reactor, fs::FileSystem& below, Opti
       below_(below),
       options_(std::move(options)),
       leases_(below.leases()),
-      changes_(reactor, options_.unknown_for) {
+      changes_(reactor, unknown_for) {
     ROS2S_CHECK(options_.nodes_max > 0 && options_.names_max > 0);
     if (options_.user) {
         user_ = fs::Caller{
             .uid = options_.user->uid, .gid = options_.user->gid, .groups = options_.user->groups};
     }
-    if (leases_ != nullptr) leases_->observe(*this);
+    ROS2S_CHECK(leases_ != nullptr);
+    leases_->observe(*this);
 }
 
 CachedFileSystem::~CachedFileSystem() {
     ROS2S_CHECK(nodes_.size() == 0);  // close_all()
-    if (leases_ != nullptr) leases_->unobserve(*this);
+    leases_->unobserve(*this);
 }
 
 Task<> CachedFileSystem::close_all() {
-    lazy_.clear();
+    cached_opens_.clear();
     unopened_.clear();
     while (nodes_.size() > 0) drop(nodes_.oldest().node);
     names_.clear();
@@ -161,7 +162,9 @@ CachedFileSystem::Node* CachedFileSystem::keep(Request& request, const Attribute
     const uint64_t lease = request.lease_of(node.node);
     if (lease == 0 || !request.is_newest(node.node)) return nullptr;
     Node& kept = entry(node.node, lease);
-    if (is_whole || !known(node.node)) kept.attributes = node;
+    // Not known(): if the lease ends now, it drops the entry.
+    const bool is_known = kept.has_attributes && changes_.used_since(kept.kept);
+    if (is_whole || !is_known) kept.attributes = node;
     kept.has_rights = true;
     if (is_whole) {
         kept.has_attributes = true;
@@ -283,8 +286,9 @@ void CachedFileSystem::renew(Request& request, const Directory& before, std::str
 
 void CachedFileSystem::keep_empty(Request& request, NodeId made) {
     if (request.changed(made) == WallTime{} || !request.is_newest(made)) return;
+    const uint64_t lease = request.lease_of(made);
     Node* const kept = held(made);
-    if (kept != nullptr && kept->lease == request.lease_of(made)) kept->is_complete = true;
+    if (kept != nullptr && kept->lease == lease) kept->is_complete = true;
 }
 
 void CachedFileSystem::touch(Change& change, NodeId parent, std::string_view name) {
@@ -306,12 +310,12 @@ void CachedFileSystem::touch(Change& change, const Old& old) {
 
 // Nothing waits before everything is dropped: a lease may be given again meanwhile.
 Task<> CachedFileSystem::lost(std::span<const Leased> leases) {
-    std::vector<LazyFile> files;
+    std::vector<CachedOpenPointer> files;
     for (const Leased& each : leases) {
         const NodeId node{each.node};
         drop(node);
         changes_.lost(node);
-        for (LazyFile& file : unopened(node)) files.push_back(std::move(file));
+        for (CachedOpenPointer& file : unopened(node)) files.push_back(std::move(file));
     }
     co_await open_lost(std::move(files));
 }
@@ -324,7 +328,7 @@ Task<> CachedFileSystem::lost_all() {
 }
 
 // What cannot be opened in time is opened by its next call, if it still exists then.
-Task<> CachedFileSystem::open_lost(std::vector<LazyFile> files) {
+Task<> CachedFileSystem::open_lost(std::vector<CachedOpenPointer> files) {
     if (files.empty()) co_return;
     const Call call{.deadline = reactor_.now() + options_.opens_within};
     (void)co_await open_all(call, std::move(files), Opening::whole);

@@ -5,8 +5,7 @@
 //     (directory, name) ─► a node, or that there is none                  under the directory's
 //
 // A look-up uses both. A file or directory whose attributes are kept is opened for reading without
-// a request; the first call that needs it below opens it there. Without leases below, everything is
-// passed on.
+// a request; the first call that needs it below opens it there.
 //
 // Owned by the composing code; the reactor and the file system below outlive it. Used on that one's
 // core. close_all() before destruction.
@@ -16,10 +15,9 @@
 //   used only while that lease is held. Call::leases gets the leases of what is returned.
 // - Its own changes do not end its leases. Each change drops what it touches, and no reply is kept
 //   that was under way when the change began or ended (own_changes.h).
-// - A directory that this client has made, or listed to the end under one lease, is complete: a
-// name
-//   that is not kept does not exist. It stops being so with a change of which the outcome is not
-//   kept: of many names, of two at once, or when a name makes room for others.
+// - A directory that this client has made, or listed to the end under one lease, is complete:
+//   a name that is not kept does not exist. It stops being so with a change of which the outcome is
+//   not kept: of many names, of two at once, or when a name makes room for others.
 // - A complete directory is listed without a request. A handle shows the names that there were when
 //   it began at the first one.
 // - With a caller, a name is used only if the kept mode of the directory permits the caller to
@@ -60,12 +58,6 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         bool squashes_root = false;
         // The time that a lost lease waits for its files to be opened below.
         Duration opens_within = std::chrono::seconds(1);
-        // Files that are open without the file system below knowing it.
-        size_t unopened_max = size_t{1} << 14;
-        // A larger file is opened below by its first read: it is read often, and that is quicker.
-        uint64_t leased_bytes_max = uint64_t{256} << 10;
-        // The time for which a change with an unknown outcome may still be done.
-        Duration unknown_for = std::chrono::seconds(30);
     };
     struct Metrics {
         Counter hits;    // look-ups, attributes, listings and targets that needed no request
@@ -101,7 +93,6 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
                                                       Names names) override;
     Task<std::vector<Result<Attributes>>> look_up_names(const Call&, NodeId parent,
                                                         Names names) override;
-    Task<Result<fs::Walked>> walk(const Call&, std::string_view path, fs::LastLink last) override;
     AttributesTask mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
                          fs::Owner owner) override;
     AttributesTask mknod(const Call&, NodeId parent, std::string_view name, mode_t mode,
@@ -144,7 +135,6 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     OpenedTask open(const Call&, NodeId node, fs::OpenFlags flags) override;
     OpenedTask create(const Call&, NodeId parent, std::string_view name, mode_t mode,
                       fs::OpenFlags flags, fs::Owner owner) override;
-    OpenedTask open_path(const Call&, std::string_view path, fs::PathOpen how) override;
     Task<Result<>> close(const Call&, FileHandle handle) override;
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call&, FileHandle handle,
                                                           uint64_t cookie, size_t limit) override;
@@ -232,17 +222,23 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         mode_t type = 0;     // of the node; 0: not known
         [[nodiscard]] NameKey key() const { return {directory, name}; }
     };
+    // Files that are open without the file system below knowing it, at most.
+    static constexpr size_t unopened_max = size_t{1} << 14;
+    // A larger file is opened below by its first read: it is read often, and that is quicker.
+    static constexpr uint64_t leased_bytes_max = uint64_t{256} << 10;
+    // The time for which a change with an unknown outcome may still be done.
+    static constexpr Duration unknown_for = std::chrono::seconds(30);
     // A file or directory that was opened without a request, for this caller.
-    struct Lazy {
-        explicit Lazy(Reactor& reactor) : opening(reactor, 1) {}
+    struct CachedOpen {
+        explicit CachedOpen(Reactor& reactor) : opening(reactor, 1) {}
         NodeId node{};
         fs::OpenFlags flags{};
         uint64_t tenant = 0;
         std::optional<fs::Caller> caller{};
         std::vector<uint32_t> groups{};
         // leased: open below as long as the lease is held, without a request (OpenFlags::leased).
-        enum class State : uint8_t { here, leased, open, lost };
-        State state = State::here;
+        enum class State : uint8_t { unopened, leased, open, lost };
+        State state = State::unopened;
         uint64_t lease = 0;
         uint32_t leased_reads = 0;
         FileHandle below{};  // if it is leased or open
@@ -260,11 +256,11 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         };
         Walk walk{};
     };
-    using LazyFile = std::shared_ptr<Lazy>;
+    using CachedOpenPointer = std::shared_ptr<CachedOpen>;
     // A file that is read more often under a lease is opened below: then a read costs less there.
     static constexpr uint32_t leased_reads_max = 16;
     static constexpr size_t absent_xattrs_max = 4;
-    static constexpr uint64_t lazy_bit = uint64_t{1} << 62;
+    static constexpr uint64_t cached_open_bit = uint64_t{1} << 62;
 
     // A call to the file system below whose reply may be kept. It passes the leases on to the
     // caller.
@@ -323,7 +319,6 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     // Of a reply that counts as a look-up.
     void keep_found(Request& request, NodeId parent, std::string_view name,
                     const Result<Attributes>& found, bool is_whole);
-    Task<Result<std::string>> xattr_of(const Call& call, NodeId node, std::string_view name);
     [[nodiscard]] static bool lacks_xattr(const Node& node, std::string_view name);
     void drop(NodeId node);
     // A reference of the cache is not needed any more.
@@ -376,45 +371,32 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     auto change_rights(const Call& call, NodeId node, Work work) -> decltype(work(call));
     template <class Work>
     AttributesTask make(const Call& call, NodeId parent, std::string_view name, Work work);
-    AttributesTask make_link(const Call& call, NodeId node, NodeId parent, std::string_view name);
     Task<Result<>> remove(const Call& call, NodeId parent, std::string_view name,
                           bool is_directory);
-    Task<Result<>> move(const Call& call, NodeId parent, std::string_view name, NodeId new_parent,
-                        std::string_view new_name, RenameFlags flags);
 
-    // ---- the functions above, with leases
+    // ---- names
     // Names that one request looks up, beside the one that is missing.
     static constexpr size_t looked_up_ahead = 63;
-    AttributesTask look_up(const Call& call, NodeId parent, std::string_view name);
     // Also names that are listed behind it, if they are looked up one after the other.
     AttributesTask look_up_missing(const Call& call, NodeId parent, std::string_view name);
     Task<Result<std::vector<fs::DirectoryEntry>>> list_names(const Call& call, FileHandle handle,
                                                              uint64_t cookie, size_t limit);
-    Task<std::vector<Result<Attributes>>> look_up_many(const Call& call, NodeId parent,
-                                                       Names names);
     // `is_whole`: the last one, as of find().
     Task<std::vector<Result<Attributes>>> look_up_chain(const Call& call, NodeId parent,
                                                         Names names, bool is_whole);
-    AttributesTask attributes_of(const Call& call, NodeId node);
+    Task<> ask_for_rights(const Call&, NodeId directory, std::string_view name);
     AttributesTask change_attributes(const Call& call, NodeId node,
                                      const fs::SetAttributes& changes);
-    Task<Result<std::string>> target_of(const Call& call, NodeId node);
-    Task<std::vector<Result<>>> make_many(const Call& call, NodeId parent, Names names, mode_t mode,
-                                          fs::Owner owner);
-    Task<std::vector<Result<>>> remove_many(const Call& call, NodeId parent, Names names);
-    OpenedTask open_node(const Call& call, NodeId node, fs::OpenFlags flags);
-    OpenedTask create_file(const Call& call, NodeId parent, std::string_view name, mode_t mode,
-                           fs::OpenFlags flags, fs::Owner owner);
     using ListedTask = Task<Result<std::vector<fs::ListedEntry>>>;
     ListedTask list_many(const Call& call, FileHandle handle, uint64_t cookie, size_t limit);
     ListedTask list_below(const Call& call, NodeId node, FileHandle handle, uint64_t cookie,
                           size_t limit);
     // What the handle lists from this cookie on. Null: what the file system below does.
-    const Listing* listing_of(Lazy& file, uint64_t cookie);
+    const Listing* listing_of(CachedOpen& file, uint64_t cookie);
     ListingPointer make_listing(Node& directory);
     // A request that lists names begins, and has this reply.
-    void begin_page(Lazy& file, uint64_t cookie);
-    void keep_page(Request& request, Lazy& file, uint64_t cookie,
+    void begin_page(CachedOpen& file, uint64_t cookie);
+    void keep_page(Request& request, CachedOpen& file, uint64_t cookie,
                    std::span<const fs::DirectoryEntry> entries);
 
     // ---- files
@@ -426,14 +408,16 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     template <class Work>
     auto with(const Call& call, FileHandle handle, Work work) -> decltype(work(handle));
     template <class Work>
-    auto with_lazy(const Call& call, LazyFile file, Work work) -> decltype(work(FileHandle{}));
+    auto with_cached_open(const Call& call, CachedOpenPointer file, Work work)
+        -> decltype(work(FileHandle{}));
     template <class Work>
     auto change_file(const Call& call, FileHandle handle, Work work) -> decltype(work(handle));
     // by_lease: it may need no request.
     enum class Opening : uint8_t { by_lease, whole };
-    Task<Result<FileHandle>> open_below(const Call& call, LazyFile file, Opening how);
-    Task<Result<FileHandle>> hold_below(const Call& call, Lazy& file);
-    Task<Result<uint64_t>> read_lazy(const Call& call, LazyFile file, Window into, uint64_t offset);
+    Task<Result<FileHandle>> open_below(const Call& call, CachedOpenPointer file, Opening how);
+    Task<Result<FileHandle>> hold_below(const Call& call, CachedOpen& file);
+    Task<Result<uint64_t>> read_cached_open(const Call& call, CachedOpenPointer file, Window into,
+                                            uint64_t offset);
     [[nodiscard]] NodeId node_of(FileHandle handle) const;
     void note_lock(FileHandle handle, const object::Lock& lock);
     [[nodiscard]] bool may_have_lock(NodeId node, const object::Lock& lock) const;
@@ -441,18 +425,18 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     LockTask unlock(const Call& call, FileHandle handle, object::Lock lock, fs::LockHow how);
     // The handle is closed: so end the locks that were set through it.
     void end_locks(NodeId node, FileHandle handle);
-    static Task<> open_one(CachedFileSystem& self, Call call, LazyFile file, Opening how,
+    static Task<> open_one(CachedFileSystem& self, Call call, CachedOpenPointer file, Opening how,
                            Result<>& first);
     // Returns the first error after which a file may still be opened.
-    Task<Result<>> open_all(const Call& call, std::vector<LazyFile> files, Opening how);
-    Task<Result<>> close_lazy(const Call& call, LazyFile file);
-    [[nodiscard]] std::vector<LazyFile> unopened(NodeId node) const;
-    [[nodiscard]] std::vector<LazyFile> unopened() const;
-    void erase_unopened(const LazyFile& file);
+    Task<Result<>> open_all(const Call& call, std::vector<CachedOpenPointer> files, Opening how);
+    Task<Result<>> close_cached_open(const Call& call, CachedOpenPointer file);
+    [[nodiscard]] std::vector<CachedOpenPointer> unopened(NodeId node) const;
+    [[nodiscard]] std::vector<CachedOpenPointer> unopened() const;
+    void erase_unopened(const CachedOpenPointer& file);
 
     Task<> lost(std::span<const Leased> leases) override;
     Task<> lost_all() override;
-    Task<> open_lost(std::vector<LazyFile> files);
+    Task<> open_lost(std::vector<CachedOpenPointer> files);
 
     Reactor& reactor_;
     fs::FileSystem& below_;
@@ -469,8 +453,8 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     // References that the callers have, and the file system below did not give. One that is kept,
     // or one of the caller's, holds the node there.
     std::unordered_map<uint64_t, uint64_t> given_;
-    std::unordered_map<uint64_t, LazyFile> lazy_;  // by handle
-    std::multimap<uint64_t, LazyFile> unopened_;   // of these, by node, here or leased
+    std::unordered_map<uint64_t, CachedOpenPointer> cached_opens_;  // by handle
+    std::multimap<uint64_t, CachedOpenPointer> unopened_;  // of these, by node, unopened or leased
     struct OpenBelow {
         NodeId node{};
         bool writes = false;
@@ -487,7 +471,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     size_t locks_ = 0;
     uint64_t last_lock_ = 0;
     bool any_locked_ = false;
-    uint64_t last_lazy_ = 0;
+    uint64_t last_cached_open_ = 0;
 };
 
 template <class Work>

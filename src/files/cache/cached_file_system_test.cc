@@ -1,5 +1,5 @@
-// CachedFileSystem: the contract suite, with and without leases below; what costs no request;
-// leases, rights, references and bounds.
+// CachedFileSystem: the contract suite; what costs no request; leases, rights, references and
+// bounds.
 #include <fmt/format.h>
 
 #include "ros2s/fs/contract/acl_text.h"
@@ -10,17 +10,6 @@ namespace ros2s::cache {
 namespace {
 
 // ---- the contract ---------------------------------------------------------------------------
-
-class WithoutLeases final : public fs::contract::Subject {
-  public:
-    explicit WithoutLeases(uint64_t seed) : dfs_(seed), cached_(dfs_.world.core(), *dfs_.dfs) {}
-    fs::FileSystem& file_system() override { return cached_; }
-    sim::World& world() override { return dfs_.world; }
-
-  private:
-    OneDfs dfs_;
-    CachedFileSystem cached_;
-};
 
 class WithLeases final : public fs::contract::Subject {
   public:
@@ -50,9 +39,6 @@ class WithLeases final : public fs::contract::Subject {
 };
 
 const bool registered = fs::contract::register_contract(
-    "CachedWithoutLeases", {.property_runs = 3},
-    [](uint64_t seed) { return std::make_unique<WithoutLeases>(seed); });
-const bool registered_with_leases = fs::contract::register_contract(
     "Cached", {.property_runs = 5},
     [](uint64_t seed) { return std::make_unique<WithLeases>(seed, false); });
 const bool registered_as_root = fs::contract::register_contract(
@@ -71,6 +57,7 @@ class CachedUse : public Caches {
     Task<> looks_up_again();
     Task<> opens_again();
     Task<> walks_again();
+    Task<> walks_as_user();
     Task<> creates_deep();
     Task<> lists_and_looks_up();
     Task<> looks_up_ahead();
@@ -169,6 +156,18 @@ Task<> CachedUse::walks_again() {
     EXPECT_EQ(b.lending.requests, 0U);
 }
 TEST_F(CachedUse, WarmPathCostsNothing) { world.run(walks_again()); }
+
+Task<> CachedUse::walks_as_user() {
+    const fs::Caller user{.uid = 1000, .gid = 1000};
+    const Call as_user{.caller = &user};
+    EXPECT_TRUE(co_await file(a, root_node, "f") != NodeId{});
+    for (int i = 0; i < 3; ++i) {
+        b.lending.requests = 0;
+        EXPECT_EQ(code(co_await b.cached->walk(as_user, "f", fs::LastLink::keep)), fine);
+    }
+    EXPECT_EQ(b.lending.requests, 0U) << "the rights of the root are kept";
+}
+TEST_F(CachedUse, WarmPathOfAUserCostsNothing) { world.run(walks_as_user()); }
 
 // A creation changes the directory's times, which the next path does not need.
 Task<> CachedUse::creates_deep() {

@@ -7,7 +7,7 @@ namespace ros2s::cache {
 // ---- opening --------------------------------------------------------------------------------
 
 fs::FileHandle CachedFileSystem::open_here(const Call& call, NodeId node, fs::OpenFlags flags) {
-    auto file = std::make_shared<Lazy>(reactor_);
+    auto file = std::make_shared<CachedOpen>(reactor_);
     file->node = node;
     file->flags = flags;
     file->tenant = call.tenant;
@@ -16,25 +16,19 @@ fs::FileHandle CachedFileSystem::open_here(const Call& call, NodeId node, fs::Op
         file->caller = *call.caller;
         file->caller->groups = file->groups;
     }
-    const FileHandle handle{lazy_bit | ++last_lazy_};
+    const FileHandle handle{cached_open_bit | ++last_cached_open_};
     ++given_[node.value];
     unopened_.emplace(node.value, file);
-    lazy_.emplace(handle.value, std::move(file));
+    cached_opens_.emplace(handle.value, std::move(file));
     metrics_.opens.add();
     return handle;
 }
 
 CachedFileSystem::OpenedTask CachedFileSystem::open(const Call& call, NodeId node,
                                                     fs::OpenFlags flags) {
-    if (leases_ == nullptr) return below_.open(call, node, flags);
-    return open_node(call, node, flags);
-}
-
-CachedFileSystem::OpenedTask CachedFileSystem::open_node(const Call& call, NodeId node,
-                                                         fs::OpenFlags flags) {
     const Node* const kept = only_reads(flags) ? known(node) : nullptr;
     if (kept != nullptr && (S_ISREG(kept->attributes.mode) || S_ISDIR(kept->attributes.mode)) &&
-        permits(call, *kept, fs::Wanted::read) && unopened_.size() < options_.unopened_max) {
+        permits(call, *kept, fs::Wanted::read) && unopened_.size() < unopened_max) {
         cover(call, *kept);
         co_return fs::Opened{.handle = open_here(call, node, flags),
                              .attributes = kept->attributes};
@@ -60,13 +54,6 @@ CachedFileSystem::OpenedTask CachedFileSystem::open_node(const Call& call, NodeI
 CachedFileSystem::OpenedTask CachedFileSystem::create(const Call& call, NodeId parent,
                                                       std::string_view name, mode_t mode,
                                                       fs::OpenFlags flags, fs::Owner owner) {
-    if (leases_ == nullptr) return below_.create(call, parent, name, mode, flags, owner);
-    return create_file(call, parent, name, mode, flags, owner);
-}
-
-CachedFileSystem::OpenedTask CachedFileSystem::create_file(const Call& call, NodeId parent,
-                                                           std::string_view name, mode_t mode,
-                                                           fs::OpenFlags flags, fs::Owner owner) {
     Request request(*this, call);
     Change change(changes_);
     const Directory directory = flags.nameless ? Directory{} : directory_of(parent);
@@ -88,18 +75,12 @@ CachedFileSystem::OpenedTask CachedFileSystem::create_file(const Call& call, Nod
     co_return opened;
 }
 
-CachedFileSystem::OpenedTask CachedFileSystem::open_path(const Call& call, std::string_view path,
-                                                         fs::PathOpen how) {
-    if (leases_ == nullptr) return below_.open_path(call, path, how);
-    return FileSystem::open_path(call, path, how);
-}
-
 // ---- files that are open only here ----------------------------------------------------------
 
 // With the rights of the caller that opened it. Others wait for the result.
-Task<Result<fs::FileHandle>> CachedFileSystem::open_below(const Call& call, LazyFile file,
+Task<Result<fs::FileHandle>> CachedFileSystem::open_below(const Call& call, CachedOpenPointer file,
                                                           Opening how) {
-    using State = Lazy::State;
+    using State = CachedOpen::State;
     ROS2S_CO_TRY(co_await file->opening.acquire_for(call));
     const SemaphoreHold turn(file->opening);
     if (file->state == State::lost) co_return fail(file->error);
@@ -119,7 +100,7 @@ Task<Result<fs::FileHandle>> CachedFileSystem::open_below(const Call& call, Lazy
     const Node* const kept = how == Opening::by_lease ? held(file->node) : nullptr;
     fs::OpenFlags flags = file->flags;
     flags.leased = kept != nullptr && kept->has_attributes && S_ISREG(kept->attributes.mode) &&
-                   kept->attributes.size <= options_.leased_bytes_max;
+                   kept->attributes.size <= leased_bytes_max;
     if (flags.leased) file->lease = kept->lease;
     const auto opened = co_await below_.open(opening, file->node, flags);
     if (opened) {
@@ -135,32 +116,32 @@ Task<Result<fs::FileHandle>> CachedFileSystem::open_below(const Call& call, Lazy
     co_return fail(opened.error());
 }
 
-Task<Result<fs::FileHandle>> CachedFileSystem::hold_below(const Call& call, Lazy& file) {
+Task<Result<fs::FileHandle>> CachedFileSystem::hold_below(const Call& call, CachedOpen& file) {
     const auto held = co_await below_.hold(call, file.below);
     if (held) {
-        file.state = Lazy::State::open;
+        file.state = CachedOpen::State::open;
         co_return file.below;
     }
     if (held.error().code == Code::stale) {
-        file.state = Lazy::State::lost;
+        file.state = CachedOpen::State::lost;
         file.error = Error{Code::stale};
         (void)co_await below_.close(call, file.below);
     }
     co_return fail(held.error());
 }
 
-Task<> CachedFileSystem::open_one(CachedFileSystem& self, Call call, LazyFile file, Opening how,
-                                  Result<>& first) {
+Task<> CachedFileSystem::open_one(CachedFileSystem& self, Call call, CachedOpenPointer file,
+                                  Opening how, Result<>& first) {
     const auto opened = co_await self.open_below(call, std::move(file), how);
     if (!opened && first && may_run_on(opened.error().code)) first = fail(opened.error());
 }
 
-Task<Result<>> CachedFileSystem::open_all(const Call& call, std::vector<LazyFile> files,
+Task<Result<>> CachedFileSystem::open_all(const Call& call, std::vector<CachedOpenPointer> files,
                                           Opening how) {
     constexpr size_t opens_at_once = 16;
     Result<> first;
     Nursery nursery(reactor_, opens_at_once);
-    for (LazyFile& file : files) {
+    for (CachedOpenPointer& file : files) {
         co_await nursery.spawn(open_one(*this, call, std::move(file), how, first));
     }
     co_await nursery.join();
@@ -173,21 +154,21 @@ Task<Result<>> CachedFileSystem::open_first(const Call& call, Old old) {
                                 Opening::by_lease);
 }
 
-std::vector<CachedFileSystem::LazyFile> CachedFileSystem::unopened(NodeId node) const {
-    std::vector<LazyFile> files;
+std::vector<CachedFileSystem::CachedOpenPointer> CachedFileSystem::unopened(NodeId node) const {
+    std::vector<CachedOpenPointer> files;
     const auto [first, last] = unopened_.equal_range(node.value);
     for (auto each = first; each != last; ++each) files.push_back(each->second);
     return files;
 }
 
-std::vector<CachedFileSystem::LazyFile> CachedFileSystem::unopened() const {
-    std::vector<LazyFile> files;
+std::vector<CachedFileSystem::CachedOpenPointer> CachedFileSystem::unopened() const {
+    std::vector<CachedOpenPointer> files;
     files.reserve(unopened_.size());
     for (const auto& [node, file] : unopened_) files.push_back(file);
     return files;
 }
 
-void CachedFileSystem::erase_unopened(const LazyFile& file) {
+void CachedFileSystem::erase_unopened(const CachedOpenPointer& file) {
     const auto [first, last] = unopened_.equal_range(file->node.value);
     for (auto each = first; each != last; ++each) {
         if (each->second != file) continue;
@@ -196,11 +177,12 @@ void CachedFileSystem::erase_unopened(const LazyFile& file) {
     }
 }
 
-Task<Result<>> CachedFileSystem::close_lazy(const Call& call, LazyFile file) {
+Task<Result<>> CachedFileSystem::close_cached_open(const Call& call, CachedOpenPointer file) {
     co_await file->opening.acquire();
     const SemaphoreHold hold(file->opening);
-    const bool is_open = file->state == Lazy::State::open || file->state == Lazy::State::leased;
-    file->state = Lazy::State::lost;
+    const bool is_open =
+        file->state == CachedOpen::State::open || file->state == CachedOpen::State::leased;
+    file->state = CachedOpen::State::lost;
     file->error = Error{Code::stale};
     erase_unopened(file);
     forget(file->node, 1);
@@ -209,11 +191,11 @@ Task<Result<>> CachedFileSystem::close_lazy(const Call& call, LazyFile file) {
 }
 
 Task<Result<>> CachedFileSystem::close(const Call& call, FileHandle handle) {
-    if (const auto found = lazy_.find(handle.value); found != lazy_.end()) {
-        LazyFile file = std::move(found->second);
-        lazy_.erase(found);
+    if (const auto found = cached_opens_.find(handle.value); found != cached_opens_.end()) {
+        CachedOpenPointer file = std::move(found->second);
+        cached_opens_.erase(found);
         end_locks(file->node, handle);
-        return close_lazy(call, std::move(file));
+        return close_cached_open(call, std::move(file));
     }
     if (const auto found = opened_.find(handle.value); found != opened_.end()) {
         end_locks(found->second.node, handle);
@@ -223,7 +205,7 @@ Task<Result<>> CachedFileSystem::close(const Call& call, FileHandle handle) {
 }
 
 template <class Work>
-auto CachedFileSystem::with_lazy(const Call& call, LazyFile file, Work work)
+auto CachedFileSystem::with_cached_open(const Call& call, CachedOpenPointer file, Work work)
     -> decltype(work(FileHandle{})) {
     ROS2S_CO_TRY_ASSIGN(const FileHandle below,
                         co_await open_below(call, std::move(file), Opening::whole));
@@ -233,11 +215,11 @@ auto CachedFileSystem::with_lazy(const Call& call, LazyFile file, Work work)
 template <class Work>
 auto CachedFileSystem::with(const Call& call, FileHandle handle, Work work)
     -> decltype(work(handle)) {
-    if ((handle.value & lazy_bit) == 0) return work(handle);
-    const auto found = lazy_.find(handle.value);
-    if (found == lazy_.end()) return work(handle);
-    if (found->second->state == Lazy::State::open) return work(found->second->below);
-    return with_lazy(call, found->second, std::move(work));
+    if ((handle.value & cached_open_bit) == 0) return work(handle);
+    const auto found = cached_opens_.find(handle.value);
+    if (found == cached_opens_.end()) return work(handle);
+    if (found->second->state == CachedOpen::State::open) return work(found->second->below);
+    return with_cached_open(call, found->second, std::move(work));
 }
 
 // ---- bytes ----------------------------------------------------------------------------------
@@ -251,8 +233,8 @@ auto CachedFileSystem::change_file(const Call& call, FileHandle handle, Work wor
 }
 
 // The lease says where the file ends: there is nothing to ask for behind it.
-Task<Result<uint64_t>> CachedFileSystem::read_lazy(const Call& call, LazyFile file, Window into,
-                                                   uint64_t offset) {
+Task<Result<uint64_t>> CachedFileSystem::read_cached_open(const Call& call, CachedOpenPointer file,
+                                                          Window into, uint64_t offset) {
     if (const Node* const kept = known(file->node); kept != nullptr) {
         if (S_ISDIR(kept->attributes.mode)) co_return fail(Code::is_directory);
         if (offset >= kept->attributes.size) co_return uint64_t{0};
@@ -264,8 +246,8 @@ Task<Result<uint64_t>> CachedFileSystem::read_lazy(const Call& call, LazyFile fi
             const FileHandle below,
             co_await open_below(call, file, is_often ? Opening::whole : Opening::by_lease));
         const auto read = co_await below_.pread(call, below, into, offset);
-        const bool is_safe =
-            file->state != Lazy::State::leased || leases_->holds({file->node.value, file->lease});
+        const bool is_safe = file->state != CachedOpen::State::leased ||
+                             leases_->holds({file->node.value, file->lease});
         if (is_safe) co_return read;
         // Without the lease the file may have been removed meanwhile.
         ROS2S_CO_TRY(co_await open_below(call, file, Opening::whole));
@@ -274,9 +256,9 @@ Task<Result<uint64_t>> CachedFileSystem::read_lazy(const Call& call, LazyFile fi
 
 Task<Result<uint64_t>> CachedFileSystem::pread(const Call& call, FileHandle handle, Window into,
                                                uint64_t offset) {
-    if (const auto found = lazy_.find(handle.value);
-        found != lazy_.end() && found->second->state != Lazy::State::open) {
-        return read_lazy(call, found->second, into, offset);
+    if (const auto found = cached_opens_.find(handle.value);
+        found != cached_opens_.end() && found->second->state != CachedOpen::State::open) {
+        return read_cached_open(call, found->second, into, offset);
     }
     return with(call, handle, [this, &call, into, offset](FileHandle below) {
         return below_.pread(call, below, into, offset);
@@ -319,7 +301,8 @@ Task<Result<uint64_t>> CachedFileSystem::seek(const Call& call, FileHandle handl
 // ---- locks ----------------------------------------------------------------------------------
 
 fs::NodeId CachedFileSystem::node_of(FileHandle handle) const {
-    if (const auto lazy = lazy_.find(handle.value); lazy != lazy_.end()) return lazy->second->node;
+    if (const auto found = cached_opens_.find(handle.value); found != cached_opens_.end())
+        return found->second->node;
     const auto opened = opened_.find(handle.value);
     return opened == opened_.end() ? NodeId{} : opened->second.node;
 }
@@ -352,11 +335,11 @@ CachedFileSystem::LockTask CachedFileSystem::unlock(const Call& call, FileHandle
     const NodeId node = node_of(handle);
     const LockOwner owner{lock.space, lock.owner};
     const uint64_t last = last_lock_;
-    const auto lazy = lazy_.find(handle.value);
+    const auto cached = cached_opens_.find(handle.value);
     FileHandle below = handle;
-    if (lazy != lazy_.end()) {
+    if (cached != cached_opens_.end()) {
         if (!may_have_lock(node, lock)) co_return std::nullopt;
-        ROS2S_CO_TRY_ASSIGN(below, co_await open_below(call, lazy->second, Opening::by_lease));
+        ROS2S_CO_TRY_ASSIGN(below, co_await open_below(call, cached->second, Opening::by_lease));
     }
     auto done = co_await below_.lock(call, below, lock, how);
     const bool is_whole = lock.first == 0 && lock.last == UINT64_MAX;
@@ -383,19 +366,18 @@ CachedFileSystem::LockTask CachedFileSystem::set_lock(const Call& call, FileHand
 
 CachedFileSystem::LockTask CachedFileSystem::lock(const Call& call, FileHandle handle,
                                                   const object::Lock& lock, fs::LockHow how) {
-    if (leases_ == nullptr) return below_.lock(call, handle, lock, how);
     if (lock.mode == object::LockMode::none) return unlock(call, handle, lock, how);
     return set_lock(call, handle, lock, how);
 }
 
 Result<fs::PathReport> CachedFileSystem::path_report(FileHandle handle) const {
-    const auto found = lazy_.find(handle.value);
-    if (found == lazy_.end()) return below_.path_report(handle);
-    const Lazy& file = *found->second;
-    if (file.state == Lazy::State::open || file.state == Lazy::State::leased) {
+    const auto found = cached_opens_.find(handle.value);
+    if (found == cached_opens_.end()) return below_.path_report(handle);
+    const CachedOpen& file = *found->second;
+    if (file.state == CachedOpen::State::open || file.state == CachedOpen::State::leased) {
         return below_.path_report(file.below);
     }
-    if (file.state == Lazy::State::lost) return fail(file.error);
+    if (file.state == CachedOpen::State::lost) return fail(file.error);
     return fs::PathReport{.path = "opened from the cache, not used yet"};
 }
 

@@ -7,9 +7,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> CachedFileSystem::readdir(const Ca
                                                                         FileHandle handle,
                                                                         uint64_t cookie,
                                                                         size_t limit) {
-    if (leases_ == nullptr || !lazy_.contains(handle.value)) {
-        return below_.readdir(call, handle, cookie, limit);
-    }
+    if (!cached_opens_.contains(handle.value)) return below_.readdir(call, handle, cookie, limit);
     return list_names(call, handle, cookie, limit);
 }
 
@@ -17,7 +15,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> CachedFileSystem::list_names(const
                                                                            FileHandle handle,
                                                                            uint64_t cookie,
                                                                            size_t limit) {
-    const LazyFile file = lazy_.at(handle.value);
+    const CachedOpenPointer file = cached_opens_.at(handle.value);
     if (const Listing* const kept = listing_of(*file, cookie)) co_return kept->page(cookie, limit);
     ROS2S_CO_TRY_ASSIGN(const FileHandle below, co_await open_below(call, file, Opening::whole));
     Request request(*this, call);
@@ -32,8 +30,7 @@ Task<Result<std::vector<fs::DirectoryEntry>>> CachedFileSystem::list_names(const
 CachedFileSystem::ListedTask CachedFileSystem::readdir_many(const Call& call, NodeId node,
                                                             FileHandle handle, uint64_t cookie,
                                                             size_t limit) {
-    if (leases_ == nullptr) return below_.readdir_many(call, node, handle, cookie, limit);
-    if (!lazy_.contains(handle.value)) return list_below(call, node, handle, cookie, limit);
+    if (!cached_opens_.contains(handle.value)) return list_below(call, node, handle, cookie, limit);
     return list_many(call, handle, cookie, limit);
 }
 
@@ -51,7 +48,7 @@ CachedFileSystem::ListedTask CachedFileSystem::list_below(const Call& call, Node
 
 CachedFileSystem::ListedTask CachedFileSystem::list_many(const Call& call, FileHandle handle,
                                                          uint64_t cookie, size_t limit) {
-    const LazyFile file = lazy_.at(handle.value);
+    const CachedOpenPointer file = cached_opens_.at(handle.value);
     std::vector<fs::DirectoryEntry> entries;
     if (const Listing* const kept = listing_of(*file, cookie)) {
         entries = kept->page(cookie, std::min(limit, fs::names_together_max));
@@ -68,7 +65,7 @@ CachedFileSystem::ListedTask CachedFileSystem::list_many(const Call& call, FileH
     }
     std::vector<std::string_view> names;
     for (const fs::DirectoryEntry& each : entries) names.push_back(each.name);
-    auto found = co_await look_up_many(call, file->node, names);
+    auto found = co_await lookup_many(call, file->node, names);
     std::vector<fs::ListedEntry> listed;
     for (size_t i = 0; i < entries.size(); ++i) {
         listed.push_back({.entry = std::move(entries[i]), .attributes = std::move(found[i])});
@@ -85,7 +82,7 @@ std::vector<fs::DirectoryEntry> CachedFileSystem::Listing::page(uint64_t cookie,
     return {begin, begin + static_cast<ptrdiff_t>(std::min(limit, entries_.size() - from))};
 }
 
-const CachedFileSystem::Listing* CachedFileSystem::listing_of(Lazy& file, uint64_t cookie) {
+const CachedFileSystem::Listing* CachedFileSystem::listing_of(CachedOpen& file, uint64_t cookie) {
     if (cookie == 0) {
         Node* const directory = held(file.node);
         file.listing = directory != nullptr ? make_listing(*directory) : nullptr;
@@ -116,7 +113,7 @@ CachedFileSystem::ListingPointer CachedFileSystem::make_listing(Node& directory)
     return made;
 }
 
-void CachedFileSystem::begin_page(Lazy& file, uint64_t cookie) {
+void CachedFileSystem::begin_page(CachedOpen& file, uint64_t cookie) {
     if (cookie != 0) return;
     const Node* const directory = held(file.node);
     file.walk = {};
@@ -127,9 +124,9 @@ void CachedFileSystem::begin_page(Lazy& file, uint64_t cookie) {
 }
 
 // Names of a very large directory would take the room of all others.
-void CachedFileSystem::keep_page(Request& request, Lazy& file, uint64_t cookie,
+void CachedFileSystem::keep_page(Request& request, CachedOpen& file, uint64_t cookie,
                                  std::span<const fs::DirectoryEntry> entries) {
-    Lazy::Walk walk = std::exchange(file.walk, {});
+    CachedOpen::Walk walk = std::exchange(file.walk, {});
     const auto is_same = [&] {
         const Node* const directory = held(file.node);
         return directory != nullptr && directory->number == walk.entry &&
@@ -142,7 +139,7 @@ void CachedFileSystem::keep_page(Request& request, Lazy& file, uint64_t cookie,
         return;
     }
     if (entries.empty()) {
-        held(file.node)->is_complete = true;
+        if (Node* const directory = held(file.node)) directory->is_complete = true;
         return;
     }
     for (const fs::DirectoryEntry& each : entries) {

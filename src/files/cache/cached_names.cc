@@ -8,12 +8,6 @@ namespace ros2s::cache {
 
 CachedFileSystem::AttributesTask CachedFileSystem::lookup(const Call& call, NodeId parent,
                                                           std::string_view name) {
-    if (leases_ == nullptr) return below_.lookup(call, parent, name);
-    return look_up(call, parent, name);
-}
-
-CachedFileSystem::AttributesTask CachedFileSystem::look_up(const Call& call, NodeId parent,
-                                                           std::string_view name) {
     if (auto kept = find(call, parent, name, true)) co_return *kept;
     metrics_.misses.add();
     co_return co_await look_up_missing(call, parent, name);
@@ -46,13 +40,6 @@ CachedFileSystem::AttributesTask CachedFileSystem::look_up_missing(const Call& c
 Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::lookup_many(const Call& call,
                                                                         NodeId parent,
                                                                         Names names) {
-    if (leases_ == nullptr) return below_.lookup_many(call, parent, names);
-    return look_up_many(call, parent, names);
-}
-
-Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_many(const Call& call,
-                                                                         NodeId parent,
-                                                                         Names names) {
     std::vector<Result<Attributes>> results(names.size());
     std::vector<std::string_view> missing;
     std::vector<size_t> places;
@@ -78,14 +65,12 @@ Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_many(const C
 Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_names(const Call& call,
                                                                           NodeId parent,
                                                                           Names names) {
-    if (leases_ == nullptr) return below_.look_up_names(call, parent, names);
     return look_up_chain(call, parent, names, true);
 }
 
 Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_way(const Call& call,
                                                                         NodeId parent,
                                                                         Names names) {
-    if (leases_ == nullptr) return below_.look_up_names(call, parent, names);
     return look_up_chain(call, parent, names, false);
 }
 
@@ -93,6 +78,7 @@ Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_chain(const 
                                                                           NodeId parent,
                                                                           Names names,
                                                                           bool is_whole) {
+    if (!names.empty()) co_await ask_for_rights(call, parent, names.front());
     std::vector<Result<Attributes>> found;
     for (; !names.empty(); names = names.subspan(1)) {
         const auto kept = find(call, parent, names.front(), is_whole && names.size() == 1);
@@ -113,19 +99,18 @@ Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_chain(const 
     co_return found;
 }
 
-Task<Result<fs::Walked>> CachedFileSystem::walk(const Call& call, std::string_view path,
-                                                fs::LastLink last) {
-    if (leases_ == nullptr) return below_.walk(call, path, last);
-    return FileSystem::walk(call, path, last);
+// Nobody looks up the directory where a path begins, so its rights do not come with a name.
+Task<> CachedFileSystem::ask_for_rights(const Call& call, NodeId directory, std::string_view name) {
+    const Node* const kept = held(directory);
+    const bool is_needed = kept != nullptr && !kept->has_rights && user_of(call) != nullptr;
+    if (is_needed && named(*kept, name)) (void)co_await get_attributes(call, directory);
 }
 
 Task<Result<>> CachedFileSystem::may_search(const Call& call, NodeId directory) {
-    if (leases_ != nullptr) {
-        const Node* const kept = held(directory);
-        if (kept != nullptr && permits(call, *kept, fs::Wanted::search)) {
-            cover(call, *kept);
-            co_return Result<>{};
-        }
+    const Node* const kept = held(directory);
+    if (kept != nullptr && permits(call, *kept, fs::Wanted::search)) {
+        cover(call, *kept);
+        co_return Result<>{};
     }
     const auto found = co_await below_.lookup(call, directory, ".");
     if (!found) co_return fail(found.error());
@@ -134,11 +119,6 @@ Task<Result<>> CachedFileSystem::may_search(const Call& call, NodeId directory) 
 }
 
 CachedFileSystem::AttributesTask CachedFileSystem::get_attributes(const Call& call, NodeId node) {
-    if (leases_ == nullptr) return below_.get_attributes(call, node);
-    return attributes_of(call, node);
-}
-
-CachedFileSystem::AttributesTask CachedFileSystem::attributes_of(const Call& call, NodeId node) {
     if (const Node* const kept = known(node)) {
         cover(call, *kept);
         metrics_.hits.add();
@@ -152,11 +132,6 @@ CachedFileSystem::AttributesTask CachedFileSystem::attributes_of(const Call& cal
 }
 
 Task<Result<std::string>> CachedFileSystem::readlink(const Call& call, NodeId node) {
-    if (leases_ == nullptr) return below_.readlink(call, node);
-    return target_of(call, node);
-}
-
-Task<Result<std::string>> CachedFileSystem::target_of(const Call& call, NodeId node) {
     if (const Node* const kept = held(node); kept != nullptr && !kept->target.empty()) {
         cover(call, *kept);
         metrics_.hits.add();
@@ -193,7 +168,6 @@ CachedFileSystem::AttributesTask CachedFileSystem::make(const Call& call, NodeId
 CachedFileSystem::AttributesTask CachedFileSystem::mkdir(const Call& call, NodeId parent,
                                                          std::string_view name, mode_t mode,
                                                          fs::Owner owner) {
-    if (leases_ == nullptr) return below_.mkdir(call, parent, name, mode, owner);
     return make(call, parent, name, [this, parent, name, mode, owner](const Call& request) {
         return below_.mkdir(request, parent, name, mode, owner);
     });
@@ -202,7 +176,6 @@ CachedFileSystem::AttributesTask CachedFileSystem::mkdir(const Call& call, NodeI
 CachedFileSystem::AttributesTask CachedFileSystem::mknod(const Call& call, NodeId parent,
                                                          std::string_view name, mode_t mode,
                                                          dev_t device, fs::Owner owner) {
-    if (leases_ == nullptr) return below_.mknod(call, parent, name, mode, device, owner);
     return make(call, parent, name, [this, parent, name, mode, device, owner](const Call& request) {
         return below_.mknod(request, parent, name, mode, device, owner);
     });
@@ -212,7 +185,6 @@ CachedFileSystem::AttributesTask CachedFileSystem::symlink(const Call& call, Nod
                                                            std::string_view name,
                                                            std::string_view target,
                                                            fs::Owner owner) {
-    if (leases_ == nullptr) return below_.symlink(call, parent, name, target, owner);
     return make(call, parent, name, [this, parent, name, target, owner](const Call& request) {
         return below_.symlink(request, parent, name, target, owner);
     });
@@ -220,12 +192,6 @@ CachedFileSystem::AttributesTask CachedFileSystem::symlink(const Call& call, Nod
 
 CachedFileSystem::AttributesTask CachedFileSystem::link(const Call& call, NodeId node,
                                                         NodeId parent, std::string_view name) {
-    if (leases_ == nullptr) return below_.link(call, node, parent, name);
-    return make_link(call, node, parent, name);
-}
-
-CachedFileSystem::AttributesTask CachedFileSystem::make_link(const Call& call, NodeId node,
-                                                             NodeId parent, std::string_view name) {
     Request request(*this, call);
     Change change(changes_);
     const Directory directory = directory_of(parent);
@@ -244,12 +210,6 @@ CachedFileSystem::AttributesTask CachedFileSystem::make_link(const Call& call, N
 Task<std::vector<Result<>>> CachedFileSystem::create_many(const Call& call, NodeId parent,
                                                           Names names, mode_t mode,
                                                           fs::Owner owner) {
-    if (leases_ == nullptr) return below_.create_many(call, parent, names, mode, owner);
-    return make_many(call, parent, names, mode, owner);
-}
-
-Task<std::vector<Result<>>> CachedFileSystem::make_many(const Call& call, NodeId parent,
-                                                        Names names, mode_t mode, fs::Owner owner) {
     Change change(changes_);
     for (const std::string_view name : names) touch(change, parent, name);
     change.sent();
@@ -261,12 +221,10 @@ Task<std::vector<Result<>>> CachedFileSystem::make_many(const Call& call, NodeId
 // ---- removed and moved names ----------------------------------------------------------------
 
 Task<Result<>> CachedFileSystem::unlink(const Call& call, NodeId parent, std::string_view name) {
-    if (leases_ == nullptr) return below_.unlink(call, parent, name);
     return remove(call, parent, name, false);
 }
 
 Task<Result<>> CachedFileSystem::rmdir(const Call& call, NodeId parent, std::string_view name) {
-    if (leases_ == nullptr) return below_.rmdir(call, parent, name);
     return remove(call, parent, name, true);
 }
 
@@ -297,12 +255,6 @@ Task<Result<>> CachedFileSystem::remove(const Call& call, NodeId parent, std::st
 
 Task<std::vector<Result<>>> CachedFileSystem::unlink_many(const Call& call, NodeId parent,
                                                           Names names) {
-    if (leases_ == nullptr) return below_.unlink_many(call, parent, names);
-    return remove_many(call, parent, names);
-}
-
-Task<std::vector<Result<>>> CachedFileSystem::remove_many(const Call& call, NodeId parent,
-                                                          Names names) {
     Change change(changes_);
     std::vector<Old> old;
     for (const std::string_view name : names) {
@@ -329,15 +281,6 @@ Task<std::vector<Result<>>> CachedFileSystem::remove_many(const Call& call, Node
 Task<Result<>> CachedFileSystem::rename(const Call& call, NodeId parent, std::string_view name,
                                         NodeId new_parent, std::string_view new_name,
                                         RenameFlags flags) {
-    if (leases_ == nullptr) {
-        return below_.rename(call, parent, name, new_parent, new_name, flags);
-    }
-    return move(call, parent, name, new_parent, new_name, flags);
-}
-
-Task<Result<>> CachedFileSystem::move(const Call& call, NodeId parent, std::string_view name,
-                                      NodeId new_parent, std::string_view new_name,
-                                      RenameFlags flags) {
     Request request(*this, call);
     Change change(changes_);
     const Old moved = old_of(parent, name);
@@ -372,7 +315,6 @@ Task<Result<>> CachedFileSystem::move(const Call& call, NodeId parent, std::stri
 
 CachedFileSystem::AttributesTask CachedFileSystem::set_attributes(
     const Call& call, NodeId node, const fs::SetAttributes& changes) {
-    if (leases_ == nullptr) return below_.set_attributes(call, node, changes);
     if (changes.mode || changes.uid || changes.gid || changes.flags) {
         return change_rights(call, node, [this, node, &changes](const Call& request) {
             return below_.set_attributes(request, node, changes);
@@ -394,15 +336,9 @@ CachedFileSystem::AttributesTask CachedFileSystem::change_attributes(
     co_return done;
 }
 
+// Programs look for labels and access lists of each file that they list.
 Task<Result<std::string>> CachedFileSystem::get_xattr(const Call& call, NodeId node,
                                                       std::string_view name) {
-    if (leases_ == nullptr) return below_.get_xattr(call, node, name);
-    return xattr_of(call, node, name);
-}
-
-// Programs look for labels and access lists of each file that they list.
-Task<Result<std::string>> CachedFileSystem::xattr_of(const Call& call, NodeId node,
-                                                     std::string_view name) {
     if (const Node* const kept = held(node); kept != nullptr && lacks_xattr(*kept, name)) {
         cover(call, *kept);
         metrics_.hits.add();
@@ -433,7 +369,6 @@ bool CachedFileSystem::lacks_xattr(const Node& node, std::string_view name) {
 // An access list may change the mode.
 Task<Result<>> CachedFileSystem::set_xattr(const Call& call, NodeId node, std::string_view name,
                                            ConstBytes value, fs::SetXattr how) {
-    if (leases_ == nullptr) return below_.set_xattr(call, node, name, value, how);
     return change_rights(call, node, [this, node, name, value, how](const Call& request) {
         return below_.set_xattr(request, node, name, value, how);
     });
@@ -441,7 +376,6 @@ Task<Result<>> CachedFileSystem::set_xattr(const Call& call, NodeId node, std::s
 
 Task<Result<>> CachedFileSystem::remove_xattr(const Call& call, NodeId node,
                                               std::string_view name) {
-    if (leases_ == nullptr) return below_.remove_xattr(call, node, name);
     return change_rights(call, node, [this, node, name](const Call& request) {
         return below_.remove_xattr(request, node, name);
     });

@@ -128,7 +128,7 @@ Task<> CachedOpens::closes_beside_locks() {
     const object::Lock whole{
         .space = object::LockSpace::flock, .mode = object::LockMode::exclusive, .owner = 2};
     const object::Lock none{.owner = 1};
-    const auto opened = co_await b.cached->open(call, locked, {});
+    const auto opened = co_await b.cached->open(call, locked, {.write = true});
     CO_ASSERT(opened.has_value());
     for (const object::Lock& each : {own, whole}) {
         EXPECT_EQ(code(co_await b.cached->lock(call, opened->handle, each, fs::LockHow::now)),

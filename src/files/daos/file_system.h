@@ -171,7 +171,7 @@ class DaosFileSystem final : public fs::FileSystem {
     Task<> read_item(const Call& call, const Object& directory, fs::ReadManyItem& item);
 
     static constexpr size_t locks_ = 64;
-    using LockTable = std::array<std::unique_ptr<Semaphore>, locks_>;
+    using LockStripes = std::array<std::unique_ptr<Semaphore>, locks_>;
     static constexpr size_t shares = size_t{1} << 20;  // more than calls at once
 
     Connection& connection_;
@@ -181,9 +181,9 @@ class DaosFileSystem final : public fs::FileSystem {
     daos_handle_t handle_{};
     dfs_t* mount_ = nullptr;
     Nodes nodes_;
-    LockTable names_;    // one permit each
-    LockTable entries_;  // `shares` each
-    LockTable sizes_;    // `shares` each
+    LockStripes names_;    // one permit each
+    LockStripes entries_;  // `shares` each
+    LockStripes sizes_;    // `shares` each
     Semaphore moving_directories_;
     std::map<uint64_t, std::unique_ptr<OpenFile>> files_;
     uint64_t next_handle_ = 1;  // never reused

@@ -321,15 +321,13 @@ Task<Result<std::vector<fs::DirectoryEntry>>> DaosFileSystem::readdir(const Call
 Result<fs::PathReport> DaosFileSystem::path_report(FileHandle handle) const {
     ROS2S_TRY_ASSIGN(const OpenFile* const file, find_file(handle));
     const auto& options = connection_.options();
-    return fs::PathReport{
-        .path =
-            fmt::format("DAOS container {}/{} of {}, libdfs of DAOS 2.6 without hard links, FIFOs "
-                        "and times of access",
-                        options.pool, container_, options.system),
-        .reads = file->reads,
-        .read_bytes = file->read_bytes,
-        .writes = file->writes,
-        .written_bytes = file->written_bytes};
+    return fs::PathReport{.path = fmt::format("DAOS container {}/{} of {}, libdfs of DAOS 2.6 "
+                                              "without hard links, FIFOs and times of access",
+                                              options.pool, container_, options.system),
+                          .reads = file->reads,
+                          .read_bytes = file->read_bytes,
+                          .writes = file->writes,
+                          .written_bytes = file->written_bytes};
 }
 
 // ---- many files

@@ -17,8 +17,7 @@ Task<Result<>> BlockFiles::blocks(const Call& call, BlockWork work, std::span<Bl
                                   Duration pinned_for) {
     ROS2S_CHECK(items.size() <= blocks_together_max);
     for (BlockItem& item : items) {
-        const bool is_key = !item.key.empty() && item.key.size() <= object::block_key_bytes_max;
-        item.status = is_key ? Result<>{} : fail(Code::invalid);
+        item.status = object::is_block_key(item.key) ? Result<>{} : fail(Code::invalid);
     }
     switch (work) {
         case BlockWork::put: co_await put_blocks(call, items); co_return Result<>{};
@@ -54,9 +53,12 @@ Task<> BlockFiles::put_block(BlockFiles& self, const Call& call, BlockItem& item
         item.status = fail(Code::too_large, object::block_length_max);
     } else {
         const ConstBytes bytes = item.window.bytes();
-        if (item.checksums.empty()) object::array_checksums(0, bytes, item.checksums);
+        if (item.checksums.empty()) {
+            item.status = co_await object::array_checksums_in_slices(self.summing_, call, 0, bytes,
+                                                                     item.checksums);
+        }
         const std::string key(item.key);
-        item.status = co_await self.put(call, key, bytes, item.checksums);
+        if (item.status) item.status = co_await self.put(call, key, bytes, item.checksums);
     }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "payload_checksums.h"
@@ -52,6 +53,7 @@ BlockFiles::BlockFiles(object::ObjectStore& store, object::ContainerId container
       options_(std::move(options)),
       root_(root),
       slots_(reactor, container.uuid, options_.slots),
+      summing_(reactor),
       unfinished_(options_.unfinished == nullptr ? own_unfinished_ : *options_.unfinished),
       listings_(options_.listings == nullptr ? own_listings_ : *options_.listings),
       secret_(reactor.secrets().next()) {}
@@ -193,8 +195,10 @@ Task<Result<Attributes>> BlockFiles::get_attributes(const Call& call, NodeId nod
     const std::string key = found->second.key;
     const auto head = co_await find_head(call, key);
     if (head) co_return attributes_of(node, head->head.length);
-    for (const auto& [handle, file] : open_) {
-        if (file->is_new && file->node == node) co_return attributes_of(node, file->written.size());
+    // It may be closed since.
+    const auto kept = nodes_.find(node.value);
+    if (kept != nodes_.end() && !kept->second.writers.empty()) {
+        co_return attributes_of(node, length_of(*open_.at(*kept->second.writers.begin())));
     }
     co_return fail(head.error().code == Code::not_found ? Error{Code::stale} : head.error());
 }
@@ -214,6 +218,12 @@ Task<Result<Attributes>> BlockFiles::set_attributes(const Call& call, NodeId nod
 
 // ---- handles -------------------------------------------------------------------------------
 
+uint64_t BlockFiles::length_of(const Open& file) {
+    if (file.ahead.empty()) return file.written.size();
+    const auto& [offset, piece] = *file.ahead.rbegin();
+    return offset + piece.size();
+}
+
 std::shared_ptr<BlockFiles::Open> BlockFiles::find(FileHandle handle) const {
     const auto found = open_.find(handle);
     return found == open_.end() ? nullptr : found->second;
@@ -221,7 +231,11 @@ std::shared_ptr<BlockFiles::Open> BlockFiles::find(FileHandle handle) const {
 
 FileHandle BlockFiles::add(std::shared_ptr<Open> file) {
     const FileHandle handle{++last_handle_};
-    if (!file->is_directory) ++keep(file->node, file->key).opened;
+    if (!file->is_directory) {
+        Node& node = keep(file->node, file->key);
+        ++node.opened;
+        if (file->is_new) node.writers.insert(handle);
+    }
     open_[handle] = std::move(file);
     return handle;
 }
@@ -274,14 +288,17 @@ Task<Result<>> BlockFiles::close(const Call& call, FileHandle handle) {
     open_.erase(found);
     Result<> done;
     if (file->is_new) {
+        nodes_.at(file->node.value).writers.erase(handle);
         done = call.stop.stop_requested() ? fail(Code::cancelled) : file->intact;
         // The block would lack the bytes of a write that has not ended.
         if (done && file->writes > 0) done = fail(Code::busy);
+        if (done && !file->ahead.empty()) done = fail(Code::invalid);
+        object::Checksums checksums;
         if (done) {
-            object::Checksums checksums;
-            object::array_checksums(0, file->written, checksums);
-            done = co_await put(call, file->key, file->written, checksums);
+            done = co_await object::array_checksums_in_slices(summing_, call, 0, file->written,
+                                                              checksums);
         }
+        if (done) done = co_await put(call, file->key, file->written, checksums);
     }
     if (const auto node = nodes_.find(file->node.value); node != nodes_.end()) {
         --node->second.opened;
@@ -330,18 +347,30 @@ Task<Result<FileSystemSpace>> BlockFiles::space(const Call& call) {
 
 namespace {
 
-// The checksum of a block that was fetched whole, from those of its pieces.
-uint32_t block_checksum(std::string_view key, const FetchItem& data, uint64_t length) {
-    uint32_t crc = crc32c(as_bytes(key));
-    size_t piece = 0;
-    for (uint64_t done = 0; done < length; done += block_bytes, ++piece) {
-        const uint64_t bytes = std::min(block_bytes, length - done);
-        const bool is_cut = bytes < std::min(block_bytes, data.extent.length - done);
-        crc = is_cut || piece >= data.checksums.size()
-                  ? crc32c_extend(crc, data.window.bytes().subspan(done, bytes))
-                  : crc32c_combine(crc, data.checksums[piece], bytes);
+// By the checksums of the pieces. It does not look at the bytes, which a host may change meanwhile,
+// unless the store has no checksums. Zeros fill the last piece, if the block ends in it.
+bool matches(const BlockHead& head, const FetchItem& data) {
+    static constexpr std::array<std::byte, block_bytes> zeros{};
+    const uint64_t length = head.length;
+    const uint64_t fetched = std::min(round_up(length, block_bytes), data.extent.length);
+    const uint32_t of_key = crc32c(as_bytes(data.dkey.bytes));
+    const std::span<const uint32_t> pieces(data.checksums);
+    const size_t count = object::piece_count(0, fetched);
+    if (pieces.size() < count) {
+        return crc32c_extend(of_key, data.window.bytes().first(length)) == head.crc;
     }
-    return crc;
+    const uint32_t found = object::combined_checksum(0, fetched, pieces.first(count));
+    return crc32c_combine(of_key, found, fetched) ==
+           crc32c_extend(head.crc, ConstBytes(zeros).first(fetched - length));
+}
+
+// Of the bytes that the item got, if the store has checksums. A head's is linear in its two parts.
+uint32_t forwarded_checksum(const ReadManyItem& item, const BlockHead& head,
+                            const FetchItem& data) {
+    if (item.bytes < item.size) {
+        return object::combined_checksum(0, item.bytes, data.checksums);
+    }
+    return head.crc ^ crc32c_combine(crc32c(as_bytes(data.dkey.bytes)), 0, item.bytes);
 }
 
 }  // namespace
@@ -369,6 +398,7 @@ Task<Result<uint64_t>> BlockFiles::pread(const Call& call, FileHandle handle, Wi
 Task<Result<>> BlockFiles::read_many(const Call& call, NodeId directory,
                                      std::span<ReadManyItem> items) {
     if (directory != root_node) co_return fail(Code::not_directory);
+    if (call.checksums != nullptr) call.checksums->items.clear();
     while (!items.empty()) {
         const auto group = items.first(std::min(items.size(), names_together_max));
         ROS2S_CO_TRY(co_await read_group(call, group));
@@ -379,7 +409,9 @@ Task<Result<>> BlockFiles::read_many(const Call& call, NodeId directory,
 
 Task<Result<>> BlockFiles::read_group(const Call& call, std::span<ReadManyItem> items) {
     static_assert(2 * names_together_max <= object::fetch_items_max);
+    const bool is_forwarded = call.checksums != nullptr && store_.features().checksums;
     std::vector<BlockHead> heads(items.size());
+    std::vector<uint32_t> crcs(items.size());  // of no bytes: 0
     std::vector<FetchItem> fetches;
     std::vector<size_t> places;
     for (size_t i = 0; i < items.size(); ++i) {
@@ -392,16 +424,20 @@ Task<Result<>> BlockFiles::read_group(const Call& call, std::span<ReadManyItem> 
         Window into = items[i].window;
         into.length = std::min(into.length, object::block_length_max);
         places.push_back(i);
-        fetches.push_back(record_item(blocks_object, {*key}, object::block_head_akey(), heads[i]));
         fetches.push_back(data_item(*key, into, 0));
+        fetches.back().forwarded = is_forwarded;
     }
-    if (fetches.empty()) co_return Result<>{};
-    ROS2S_CO_TRY(co_await store_.fetch(call, container_, fetches));
+    // Behind the data: an engine reads blocks at multiples of 4 KiB of its memory without a copy.
+    for (size_t place = 0; place < places.size(); ++place) {
+        fetches.push_back(record_item(blocks_object, fetches[place].dkey, object::block_head_akey(),
+                                      heads[places[place]]));
+    }
+    if (!fetches.empty()) ROS2S_CO_TRY(co_await store_.fetch(call, container_, fetches));
     std::vector<std::string> corrupt;
     for (size_t place = 0; place < places.size(); ++place) {
         ReadManyItem& item = items[places[place]];
-        const FetchItem& head = fetches[2 * place];
-        const FetchItem& data = fetches[2 * place + 1];
+        const FetchItem& data = fetches[place];
+        const FetchItem& head = fetches[places.size() + place];
         item.status = head.status ? data.status : head.status;
         const auto found = object::parse_block_head(object_bytes(heads[places[place]]));
         // It was replaced between the two fetches.
@@ -410,8 +446,10 @@ Task<Result<>> BlockFiles::read_group(const Call& call, std::span<ReadManyItem> 
             item.size = found->length;
             item.bytes = std::min(item.size, data.extent.length);
             const bool is_whole = item.bytes == item.size;
-            if (is_whole && block_checksum(head.dkey.bytes, data, item.size) != found->crc) {
+            if (is_whole && !matches(*found, data)) {
                 item.status = fail(Code::corrupt);
+            } else if (is_forwarded) {
+                crcs[places[place]] = forwarded_checksum(item, *found, data);
             }
         } else if (item.status) {
             item.status = fail(Code::corrupt);
@@ -424,6 +462,8 @@ Task<Result<>> BlockFiles::read_group(const Call& call, std::span<ReadManyItem> 
     }
     // If that fails, it is a miss all the same.
     if (!corrupt.empty()) (void)co_await punch(call, corrupt);
+    if (!is_forwarded) co_return Result<>{};
+    for (const uint32_t crc : crcs) call.checksums->items.push_back(crc);
     co_return Result<>{};
 }
 
@@ -442,6 +482,14 @@ Result<PathReport> BlockFiles::path_report(FileHandle handle) const {
 }
 
 // ---- writing -------------------------------------------------------------------------------
+
+namespace {
+
+uint64_t end_of(const std::pair<const uint64_t, std::vector<std::byte>>& piece) {
+    return piece.first + piece.second.size();
+}
+
+}  // namespace
 
 Task<Result<uint64_t>> BlockFiles::pwrite(const Call& call, FileHandle handle, Window from,
                                           uint64_t offset) {
@@ -483,16 +531,48 @@ Task<Result<>> BlockFiles::write(const Call& call, FileHandle handle, Open& file
         if (find(handle).get() != &file) co_return fail(Code::stale);
         from = copy;
     }
-    if (file.flags.append) offset = file.written.size();
+    if (file.flags.append) offset = length_of(file);
     if (offset > object::block_length_max || from.size() > object::block_length_max - offset) {
         co_return fail(Code::too_large, object::block_length_max);
     }
+    co_return offset > file.written.size() ? add_ahead(call, file, from, offset)
+                                           : add_written(call, file, from, offset);
+}
+
+Result<> BlockFiles::add_written(const Call& call, Open& file, ConstBytes from, uint64_t offset) {
     const uint64_t before = file.written.size();
     const uint64_t size = std::max(before, offset + from.size());
-    ROS2S_CO_TRY(add_room(call, file.room, size - before));
+    ROS2S_TRY(add_room(call, file.room, size - before));
     file.written.resize(size);
     std::ranges::copy(from, file.written.begin() + static_cast<ptrdiff_t>(offset));
-    co_return Result<>{};
+    join_ahead(file);
+    return {};
+}
+
+// A gap is not filled: zeros up to a far offset would take as long as a write of all of them.
+Result<> BlockFiles::add_ahead(const Call& call, Open& file, ConstBytes from, uint64_t offset) {
+    if (from.empty()) return {};
+    const auto next = file.ahead.lower_bound(offset);
+    const bool meets_next = next != file.ahead.end() && next->first < offset + from.size();
+    const bool meets_previous = next != file.ahead.begin() && end_of(*std::prev(next)) > offset;
+    if (meets_next || meets_previous) return fail(Code::invalid);
+    if (file.ahead.size() == pieces_ahead_max) return fail(Code::no_memory, pieces_ahead_max);
+    ROS2S_TRY(add_room(call, file.room, from.size()));
+    file.ahead.emplace_hint(next, offset, std::vector(from.begin(), from.end()));
+    return {};
+}
+
+// What was written later is there already.
+void BlockFiles::join_ahead(Open& file) {
+    for (auto next = file.ahead.begin();
+         next != file.ahead.end() && next->first <= file.written.size();
+         next = file.ahead.erase(next)) {
+        const std::span<const std::byte> piece = next->second;
+        const size_t known = std::min(file.written.size() - next->first, piece.size());
+        file.room.subtract(known);
+        file.written.insert(file.written.end(), piece.begin() + static_cast<ptrdiff_t>(known),
+                            piece.end());
+    }
 }
 
 // A block is never durable before it is closed, and a second later at the latest afterwards.
@@ -631,9 +711,10 @@ Task<Result<std::string>> BlockFiles::get_xattr(const Call& call, NodeId node,
     if (!found) co_return fail(Code::stale);
     const object::CacheUse& use = found->use;
     co_return fmt::format(
-        "blocks={} hits={} misses={} puts={} evicted={} expired={} removed={} pinned={}",
-        use.blocks, use.hits, use.misses, use.puts, use.evicted, use.expired, use.removed,
-        use.pinned);
+        "blocks={} hits={} misses={} puts={} evicted={} evicted_age_s={} expired={} removed={} "
+        "pinned={}",
+        use.blocks, use.hits, use.misses, use.puts, use.evicted,
+        use.evicted_age() / std::chrono::seconds(1), use.expired, use.removed, use.pinned);
 }
 Task<Result<>> BlockFiles::set_xattr(const Call&, NodeId, std::string_view, ConstBytes, SetXattr) {
     co_return fail(Code::unsupported);

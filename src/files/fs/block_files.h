@@ -7,6 +7,9 @@
 // After a write that failed, the close puts nothing and returns that error. Neither does a close
 // whose call is stopped: the writer has gone.
 //
+// Writes may come in any order, but those behind a gap must not overlap. A block has no gaps: the
+// close of a file that has one is `invalid`.
+//
 // Errors also: over_cap (the budget has no room), stale (the block was removed while its file was
 // open), no_memory (too much is written and not closed), too_large (a block), unsupported (other
 // changes).
@@ -20,6 +23,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 
 #include "block_names.h"
@@ -29,6 +33,7 @@
 #include "ros2s/fs/dfs.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/blocks.h"
+#include "ros2s/runtime/slices.h"
 
 namespace ros2s::fs {
 
@@ -99,19 +104,21 @@ class BlockFiles final : public FileSystem {
         std::string key;
         uint64_t looked_up = 0;
         uint64_t opened = 0;
+        std::set<FileHandle> writers;  // handles with which it is being written
     };
     struct Open {
         NodeId node{};
         std::string key;
         bool is_directory = false;
         OpenFlags flags;
-        uint64_t length = 0;             // of the block
-        object::Epoch epoch{};           // of its head
-        bool is_new = false;             // it is being written
-        std::vector<std::byte> written;  // so far
-        Quota::Share room;               // for them
-        uint32_t writes = 0;             // in progress
-        Result<> intact;                 // the error of the first write that failed
+        uint64_t length = 0;                               // of the block
+        object::Epoch epoch{};                             // of its head
+        bool is_new = false;                               // it is being written
+        std::vector<std::byte> written;                    // so far
+        std::map<uint64_t, std::vector<std::byte>> ahead;  // by offset: behind a gap
+        Quota::Share room;                                 // for both
+        uint32_t writes = 0;                               // in progress
+        Result<> intact;  // the error of the first write that failed
         std::unique_ptr<ReaddirCookies> cookies;
         uint64_t reads = 0, read_bytes = 0;
     };
@@ -131,10 +138,17 @@ class BlockFiles final : public FileSystem {
     // One request. A name's result is its error.
     Task<std::vector<Result<FoundHead>>> find_heads(const Call& call, const Keys& keys);
     Task<Result<FoundHead>> find_head(const Call& call, const std::string& key);
-    // Compares the bytes, and adds them to `written`.
+    // Compares the bytes, and keeps them.
     Task<Result<>> write(const Call& call, FileHandle handle, Open& file, ConstBytes from,
                          uint64_t offset);
     [[nodiscard]] Result<> add_room(const Call& call, Quota::Share& room, uint64_t bytes);
+    [[nodiscard]] Result<> add_written(const Call& call, Open& file, ConstBytes from,
+                                       uint64_t offset);
+    [[nodiscard]] Result<> add_ahead(const Call& call, Open& file, ConstBytes from,
+                                     uint64_t offset);
+    static void join_ahead(Open& file);
+    // So far, with what is behind gaps.
+    [[nodiscard]] static uint64_t length_of(const Open& file);
     Task<Result<>> put(const Call& call, const std::string& key, ConstBytes bytes,
                        const object::Checksums& checksums);
     Task<> put_blocks(const Call& call, std::span<BlockItem> items);
@@ -151,6 +165,8 @@ class BlockFiles final : public FileSystem {
     Task<Result<>> punch(const Call& call, std::span<const std::string> keys);
     Task<Result<>> read_group(const Call& call, std::span<ReadManyItem> items);
 
+    // Of one file. A write that is not held up by others leaves no gap.
+    static constexpr size_t pieces_ahead_max = 256;
     // Of the last request to the store, which ends the pins.
     static constexpr Duration close_within = std::chrono::seconds(2);
 
@@ -160,6 +176,7 @@ class BlockFiles final : public FileSystem {
     DfsOptions options_;
     InodeRecord root_;
     OperationSlots slots_;
+    SliceTurns summing_;
     // A tenant alone gets half.
     Quota own_unfinished_{{.in_all = 2 * unfinished_bytes_max}};
     Quota& unfinished_;

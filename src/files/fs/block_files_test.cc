@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "payload_checksums.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/base/random.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/runtime/nursery.h"
 #include "test_support/counted_dfs.h"
@@ -64,6 +67,14 @@ class BlockFilesOnMemory : public DfsMounts {
         const auto closed = world_.run(files_->close(call_, file->handle));
         files_->forget(file->attributes.node, 1);
         return outcome_of(closed);
+    }
+    Opened create(std::string_view name) {
+        return *world_.run(
+            files_->create(call_, root_node, name, 0644, {.read = false, .write = true}, {}));
+    }
+    Outcome write_at(FileHandle handle, std::string_view bytes, uint64_t offset) {
+        return outcome_of(
+            world_.run(files_->pwrite(call_, handle, Window::local(as_bytes(bytes)), offset)));
     }
     Result<std::string> read(std::string name, size_t room = 64) {
         std::string into(room, '\0');
@@ -143,6 +154,68 @@ TEST_F(BlockFilesOnMemory, BlockWithAnotherChecksumIsAMissAndIsRemoved) {
     EXPECT_EQ(read("key").error().code, Code::not_found);
     EXPECT_EQ(outcome_of(world_.run(files_->lookup(call_, root_node, "key"))), Code::not_found);
     EXPECT_EQ(write("key", "bytes"), std::nullopt);
+}
+
+TEST_F(BlockFilesOnMemory, ForwardedBlocksHaveTheirChecksums) {
+    store_.claimed.checksums = true;
+    std::vector<std::string> names, buffers;
+    std::vector<ReadManyItem> items;
+    for (const size_t size : {0, 5, 4096, 5000, 12'288}) {
+        names.push_back(fmt::format("{}", size));
+        ASSERT_EQ(write(names.back(), std::string(size, 'a')), std::nullopt);
+    }
+    names.emplace_back("absent");
+    buffers.assign(2 * names.size(), std::string(16'384, '?'));
+    for (size_t i = 0; i < buffers.size(); ++i) {
+        // The second half is too small for some.
+        if (i >= names.size()) buffers[i].resize(4500);
+        items.push_back({.name = names[i % names.size()],
+                         .window = Window::local(std::as_writable_bytes(std::span(buffers[i])))});
+    }
+    SliceTurns turns(world_.core());
+    PayloadChecksums checksums(turns);
+    Call call = call_;
+    call.checksums = &checksums;
+    ASSERT_TRUE(world_.run(files_->read_many(call, root_node, items)));
+    ASSERT_EQ(checksums.items.size(), items.size());
+    for (size_t i = 0; i < items.size(); ++i) {
+        EXPECT_EQ(items[i].bytes, std::min(items[i].size, items[i].window.length)) << i;
+        EXPECT_EQ(checksums.items[i], crc32c(items[i].window.bytes().first(items[i].bytes))) << i;
+    }
+}
+
+// The host changes its memory while the file system reads into it.
+class ChangingStore final : public object::ForwardingStore {
+  public:
+    using ForwardingStore::ForwardingStore;
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<FetchItem> items) override {
+        auto done = co_await below().fetch(call, container, items);
+        for (const FetchItem& item : items) {
+            if (item.akey == object::block_data_akey()) item.window.bytes()[0] ^= std::byte{1};
+        }
+        co_return done;
+    }
+};
+TEST_F(BlockFilesOnMemory, HostThatChangesItsMemoryDoesNotRemoveTheBlock) {
+    store_.claimed.checksums = true;
+    ASSERT_EQ(write("key", "bytes"), std::nullopt);
+    ChangingStore changing(store_);
+    auto files =
+        world_.run(open_container(call_, world_.core(), changing, "the pool", "c", {}, report_));
+    ASSERT_TRUE(files) << report_.text();
+    std::string into(64, '?');
+    ReadManyItem item{.name = "key",
+                      .window = Window::local(std::as_writable_bytes(std::span(into)))};
+    SliceTurns turns(world_.core());
+    PayloadChecksums checksums(turns);
+    Call call = call_;
+    call.checksums = &checksums;
+    ASSERT_TRUE(world_.run((*files)->read_many(call, root_node, {&item, 1})));
+    EXPECT_TRUE(item.status);
+    EXPECT_EQ(checksums.items[0], crc32c(as_bytes(std::string_view("bytes"))));
+    world_.run((*files)->close_all());
+    EXPECT_EQ(read("key"), "bytes");
 }
 
 TEST_F(BlockFilesOnMemory, ManyTakeFewRequestsAndAreListedOnce) {
@@ -250,6 +323,97 @@ TEST_F(BlockFilesOnMemory, FileOfAWriterThatHasGoneIsNotPut) {
     const Call stopped{.stop = gone.token()};
     EXPECT_EQ(outcome_of(world_.run(files_->close(stopped, file->handle))), Code::cancelled);
     EXPECT_EQ(outcome_of(world_.run(files_->lookup(call_, root_node, "key"))), Code::not_found);
+}
+
+Task<> close_it(FileSystem& files, FileHandle handle, StopToken stop, Result<>& closed) {
+    const Call call{.stop = std::move(stop)};
+    closed = co_await files.close(call, handle);
+}
+Task<> stop_during_close(Reactor& core, FileSystem& files, FileHandle handle) {
+    StopSource gone;
+    Result<> closed;
+    Nursery nursery(core, 1);
+    co_await nursery.spawn(close_it(files, handle, gone.token(), closed));
+    for (int turn = 0; turn < 4; ++turn) co_await yield(core);
+    gone.request_stop();
+    co_await nursery.join();
+    EXPECT_EQ(closed, Result<>(fail(Code::cancelled)));
+}
+// The checksums of a large one take a while, and others have their turns.
+TEST_F(BlockFilesOnMemory, WriterMayGoDuringTheClose) {
+    const std::string bytes(4 << 20, 'x');
+    const auto file = create("key");
+    ASSERT_EQ(write_at(file.handle, bytes, 0), std::nullopt);
+    world_.run(stop_during_close(world_.core(), *files_, file.handle));
+    EXPECT_EQ(outcome_of(world_.run(files_->lookup(call_, root_node, "key"))), Code::not_found);
+}
+
+TEST_F(BlockFilesOnMemory, WritesInAnyOrderMakeTheBlock) {
+    std::string bytes(100'000, '\0');
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 / 1000);
+    const uint64_t seed = random_seed();
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const auto file = create("key");
+    std::vector<size_t> places(100);
+    std::iota(places.begin(), places.end(), 0U);
+    for (size_t left = places.size(); left > 0; --left) {
+        std::swap(places[left - 1], places[random.below(left)]);
+        const size_t at = places[left - 1] * 1000;
+        ASSERT_EQ(write_at(file.handle, bytes.substr(at, 1000), at), std::nullopt);
+        const auto sized = world_.run(files_->get_attributes(call_, file.attributes.node));
+        EXPECT_GE(sized->size, at + 1000);
+    }
+    EXPECT_TRUE(world_.run(files_->close(call_, file.handle)));
+    EXPECT_EQ(read("key", bytes.size()), bytes);
+}
+
+TEST_F(BlockFilesOnMemory, LaterWriteOverOneBehindAGapWins) {
+    const auto file = create("key");
+    ASSERT_EQ(write_at(file.handle, "23456", 2), std::nullopt);
+    EXPECT_EQ(write_at(file.handle, "abcd", 0), std::nullopt);
+    EXPECT_TRUE(world_.run(files_->close(call_, file.handle)));
+    EXPECT_EQ(read("key"), "abcd456");
+}
+
+TEST_F(BlockFilesOnMemory, GapIsNotFilled) {
+    world_.run(files_->close_all());
+    Quota quota({.in_all = uint64_t{256} << 20});
+    files_ = *world_.run(open_container(call_, world_.core(), store_, "the pool", "c",
+                                        {.unfinished = &quota}, report_));
+    const auto file = create("key");
+    EXPECT_EQ(write_at(file.handle, "x", object::block_length_max - 1), std::nullopt);
+    EXPECT_EQ(quota.used(), 1U) << "memory for what was written";
+    EXPECT_EQ(write_at(file.handle, "yz", object::block_length_max - 2), Code::invalid)
+        << "both are behind the gap";
+    EXPECT_EQ(outcome_of(world_.run(files_->close(call_, file.handle))), Code::invalid);
+    EXPECT_EQ(quota.used(), 0U);
+    const auto other = create("key");
+    EXPECT_EQ(write_at(other.handle, "x", 1), std::nullopt);
+    EXPECT_EQ(outcome_of(world_.run(files_->close(call_, other.handle))), Code::invalid);
+    EXPECT_EQ(outcome_of(world_.run(files_->lookup(call_, root_node, "key"))), Code::not_found);
+    const auto scattered = create("key");
+    Outcome refused;
+    for (uint64_t i = 1; i <= 256; ++i) refused = write_at(scattered.handle, "x", 2 * i);
+    EXPECT_EQ(refused, std::nullopt);
+    EXPECT_EQ(write_at(scattered.handle, "x", 1000), Code::no_memory);
+    world_.run(files_->close_all());
+    EXPECT_EQ(quota.used(), 0U);
+    files_.reset();
+}
+
+TEST_F(BlockFilesOnMemory, FileHasAttributesAsLongAsItIsWritten) {
+    const auto first = create("key"), second = create("key");
+    const NodeId node = first.attributes.node;
+    ASSERT_EQ(write_at(second.handle, "bytes", 0), std::nullopt);
+    EXPECT_EQ(world_.run(files_->get_attributes(call_, node))->size, 0U) << "of the first one";
+    StopSource gone;
+    gone.request_stop();
+    EXPECT_FALSE(world_.run(files_->close({.stop = gone.token()}, first.handle)));
+    EXPECT_EQ(world_.run(files_->get_attributes(call_, node))->size, 5U);
+    EXPECT_FALSE(world_.run(files_->close({.stop = gone.token()}, second.handle)));
+    EXPECT_EQ(outcome_of(world_.run(files_->get_attributes(call_, node))), Code::stale);
+    files_->forget(node, 2);
 }
 
 Task<> write_checked(FileSystem& files, SliceTurns& turns, FileHandle handle,

@@ -20,12 +20,9 @@ bool has_payload(const Operation& operation) {
     return operation.kind == Operation::Kind::write || operation.kind == Operation::Kind::put;
 }
 
-uint64_t payload_bytes(const object::Transaction& transaction) {
-    uint64_t bytes = 0;
-    for (const Operation& each : transaction.operations) {
-        if (has_payload(each)) bytes += each.window.length;
-    }
-    return bytes;
+bool is_inode(const Operation& operation) {
+    return operation.kind == Operation::Kind::put && operation.akey == inode_akey() &&
+           operation.window.is_local() && operation.window.length >= sizeof(InodeRecord);
 }
 
 uint64_t memory_of(const object::Transaction& transaction) {
@@ -48,6 +45,14 @@ void correct_checksums(Operation& operation, bool was_shared) {
 }
 
 }  // namespace
+
+uint64_t payload_bytes(const object::Transaction& transaction) {
+    uint64_t bytes = 0;
+    for (const Operation& each : transaction.operations) {
+        if (has_payload(each)) bytes += each.window.length;
+    }
+    return bytes;
+}
 
 ChangeLog::ChangeLog(ChangeLogMemory* memory, const Uuid& client) {
     uint64_t number = 0;
@@ -124,30 +129,48 @@ uint64_t ChangeLog::current(uint64_t epoch) const {
     return found == old_epochs_.end() ? epoch : found->second.value;
 }
 
-void ChangeLog::replace_old_epochs(object::Transaction& transaction) const {
-    for (Condition& each : transaction.conditions) {
+void ChangeLog::replace_old_epochs(std::span<Condition> conditions) const {
+    for (Condition& each : conditions) {
         if (each.kind == Condition::Kind::epoch_equals) each.value = current(each.value);
+    }
+}
+
+void ChangeLog::replace_old_epochs(Operation& inode) const {
+    const Bytes bytes = inode.window.bytes();
+    InodeRecord record;
+    std::memcpy(&record, bytes.data(), sizeof record);
+    record.modified_epoch = current(record.modified_epoch);
+    record.changed_epoch = current(record.changed_epoch);
+    std::memcpy(bytes.data(), &record, sizeof record);
+    if (!inode.checksums.empty()) object::value_checksums(bytes, inode.checksums);
+}
+
+void ChangeLog::replace_old_epochs(object::Transaction& transaction, std::string& inodes) const {
+    replace_old_epochs(transaction.conditions);
+    uint64_t length = 0;
+    for (const Operation& each : transaction.operations) {
+        if (is_inode(each)) length += each.window.length;
+    }
+    inodes.reserve(length);
+    for (Operation& each : transaction.operations) {
+        if (!is_inode(each)) continue;
+        const size_t at = inodes.size();
+        inodes += as_text(each.window.bytes());
+        each.window = object::Window::local(std::as_writable_bytes(std::span(inodes)).subspan(at));
+        replace_old_epochs(each);
     }
 }
 
 void ChangeLog::copy_to_repeat(const Change& change, Change& copy) const {
     copy = change;
-    replace_old_epochs(copy.transaction);
+    replace_old_epochs(copy.transaction.conditions);
     size_t at = 0;
     for (Operation& each : copy.transaction.operations) {
         if (!has_payload(each)) continue;
         each.window = object::Window::local(
             std::as_writable_bytes(std::span(copy.payload)).subspan(at, each.window.length));
         at += each.window.length;
-        const bool is_inode = each.kind == Operation::Kind::put && each.akey == inode_akey();
-        if (!is_inode || each.window.length < sizeof(InodeRecord)) continue;
-        const Bytes bytes = each.window.bytes();
-        InodeRecord record;
-        std::memcpy(&record, bytes.data(), sizeof record);
-        record.modified_epoch = current(record.modified_epoch);
-        record.changed_epoch = current(record.changed_epoch);
-        std::memcpy(bytes.data(), &record, sizeof record);
-        if (!each.checksums.empty()) object::value_checksums(bytes, each.checksums);
+        if (is_inode(each)) replace_old_epochs(each);
     }
 }
 

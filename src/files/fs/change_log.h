@@ -18,6 +18,9 @@ namespace ros2s::fs {
 // Bytes. Each mount counts as a tenant.
 using ChangeLogMemory = Quota;
 
+// Of its writes and puts.
+[[nodiscard]] uint64_t payload_bytes(const object::Transaction& transaction);
+
 class ChangeLog {
   public:
     static constexpr uint64_t bytes_max = 64 << 20;
@@ -47,13 +50,15 @@ class ChangeLog {
     void repeated(Changes::iterator change, object::Epoch epoch, uint64_t incarnation);
     // The transaction's conditions may name epochs that changes had before they were repeated.
     [[nodiscard]] bool may_name_old_epochs() const { return repeated_ > 0 || !old_epochs_.empty(); }
-    void replace_old_epochs(object::Transaction& transaction) const;
-    // A copy to be sent, with current epochs also in what it says of a file's times. It must not
-    // move.
+    // So may inodes. `inodes`: memory for the records that are sent instead; it must not move.
+    void replace_old_epochs(object::Transaction& transaction, std::string& inodes) const;
+    // A copy to be sent, with current epochs. It must not move.
     void copy_to_repeat(const Change& change, Change& copy) const;
 
   private:
     [[nodiscard]] uint64_t current(uint64_t epoch) const;
+    void replace_old_epochs(std::span<object::Condition> conditions) const;
+    void replace_old_epochs(object::Operation& inode) const;
     void forget(const Changes::value_type& change);
 
     ChangeLogMemory own_{{.per_subject = bytes_max}};

@@ -62,7 +62,8 @@ TEST(ChangeLog, ConditionNamesTheEpochThatTheChangeHasNow) {
         object::Transaction transaction;
         transaction.conditions.push_back(
             {.kind = object::Condition::Kind::epoch_equals, .value = epoch});
-        log.replace_old_epochs(transaction);
+        std::string inodes;
+        log.replace_old_epochs(transaction, inodes);
         return transaction.conditions.front().value;
     };
     EXPECT_EQ(now(5), 105U);
@@ -92,6 +93,31 @@ TEST(ChangeLog, InodeOfARepeatedChangeNamesNewEpochs) {
     std::memcpy(&inode, copy.transaction.operations.front().window.bytes().data(), sizeof inode);
     EXPECT_EQ(inode.modified_epoch, 105U);
     EXPECT_EQ(inode.changed_epoch, 3U);
+}
+
+// It was on its way when the change before was lost.
+TEST(ChangeLog, InodeOfANewChangeNamesNewEpochs) {
+    ChangeLog log(nullptr, mount);
+    log.add(writing(1, "x"), Epoch{5}, 1);
+    log.repeated(log.changes().begin(), Epoch{105}, 2);
+    const InodeRecord inode{.modified_epoch = 5, .changed_epoch = 3};
+    object::Transaction set{.id = {.client = mount, .sequence = 2}};
+    for (int i = 0; i < 2; ++i) {
+        set.operations.push_back({.kind = object::Operation::Kind::put,
+                                  .object = {1, 1},
+                                  .akey = inode_akey(),
+                                  .window = object::Window::local(object_bytes(inode))});
+    }
+    std::string inodes;
+    log.replace_old_epochs(set, inodes);
+    for (const object::Operation& each : set.operations) {
+        InodeRecord sent;
+        ASSERT_EQ(each.window.length, sizeof sent);
+        std::memcpy(&sent, each.window.bytes().data(), sizeof sent);
+        EXPECT_EQ(sent.modified_epoch, 105U);
+        EXPECT_EQ(sent.changed_epoch, 3U);
+    }
+    EXPECT_EQ(inode.modified_epoch, 5U) << "the caller's memory";
 }
 
 TEST(ChangeLog, MountLeavesRoomForOthers) {

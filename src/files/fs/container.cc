@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "block_files.h"
+#include "dfs_mount.h"
+#include "free_wait.h"
 #include "ros2s/object/blocks.h"
 #include "ros2s/object/lease_wait.h"
 #include "superblock.h"
@@ -34,7 +36,8 @@ Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, React
                                                          object::ObjectStore& store,
                                                          std::string where, std::string label,
                                                          DfsOptions options, Report& report) {
-    options.shown = fmt::format("the container '{}' of {}", label, where);
+    options.shown = fmt::format("the container '{}' of {}{}{}", label, where,
+                                options.mounted_as.empty() ? "" : ", ", options.mounted_as);
     ROS2S_CO_TRY_ASSIGN(const auto record, co_await find_container(call, store, std::move(where),
                                                                    std::move(label), report));
     object::ObjectStore* top = &store;
@@ -53,7 +56,7 @@ Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, React
     if (mounted) co_return std::unique_ptr<FileSystem>(std::move(*mounted));
     const Error& error = mounted.error();
     if (error.code == Code::bad_version && error.detail == Superblock::is_cache) {
-        if (!options.alone_as.empty()) {
+        if (!options.exclusive_as.empty()) {
             co_return report.fail(
                 Code::unsupported,
                 "{} cannot be mounted with `exclusive`: it is a cache, from which "
@@ -149,10 +152,11 @@ Task<Result<Durability>> durability_of(const Call& call, object::ObjectStore& st
 Task<Result<>> set_durability(const Call& call, Reactor& reactor, object::ObjectStore& store,
                               const object::ContainerRecord& record, Durability durability,
                               Report& report) {
-    constexpr int attempts_max = 16;
+    constexpr int attempts_max = 20;
     Result<> done = fail(Code::busy);
     for (int i = 0; i < attempts_max; ++i) {
-        auto found = co_await find_superblock(call, store, record.id);
+        const auto find = [&] { return find_superblock(call, store, record.id); };
+        auto found = co_await when_free(call, reactor, find);
         done = found ? Result<>() : fail(found.error());
         if (!done) break;
         uint32_t& features = found->record.features_needed;
@@ -166,6 +170,11 @@ Task<Result<>> set_durability(const Call& call, Reactor& reactor, object::Object
         if (done || done.error().code != Code::condition_failed) break;
     }
     if (done) co_return done;
+    if (done.error().code == Code::busy) {
+        co_return report.fail(
+            Code::busy, "{}",
+            co_await DfsMount::who_has(call, store, record.id, record.properties.label));
+    }
     co_return report.fail(done.error(), "the durability of the container '{}' cannot be set: {}",
                           record.properties.label, describe(done.error()));
 }

@@ -16,11 +16,13 @@
 // - No deferred change is made after a loss before the loss was told.
 #pragma once
 #include <functional>
+#include <memory>
 
 #include "change_log.h"
 #include "ros2s/object/client_call.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/runtime/sync.h"
+#include "unsynced.h"
 
 namespace ros2s::fs {
 
@@ -29,24 +31,32 @@ class DeferredStore final : public object::ForwardingStore {
     // What a loss of power took back.
     struct Loss {
         uint64_t repeated = 0;
-        uint64_t lost = 0;  // at least; 0: none
+        uint64_t lost = 0;    // at least; 0: none
+        std::string first{};  // of the lost ones, for people; empty: not known
     };
     // `tell` is called after each loss. `memory`: for the log of changes; null: its own.
     DeferredStore(ObjectStore& below, Reactor& reactor, object::ContainerId container,
                   const object::Holder& holder, ChangeLogMemory* memory,
-                  std::function<void(const Loss&)> tell)
+                  std::shared_ptr<Unsynced> unsynced, std::function<void(const Loss&)> tell)
         : ForwardingStore(below),
           reactor_(reactor),
           container_(container),
           holder_(holder),
           tell_(std::move(tell)),
           log_(memory, holder.client),
+          unsynced_(unsynced != nullptr ? std::move(unsynced) : std::make_shared<Unsynced>()),
           turn_(reactor, 1) {}
 
     // How often changes were lost. Files that were open then tell it once each.
     [[nodiscard]] uint64_t losses() const { return losses_; }
-    // The last acknowledged change may not be durable.
-    [[nodiscard]] bool is_unsure() const { return known_.last.value != 0; }
+    // From now on reads and changes fail with io: what the mount has may be old.
+    void refuse_all() { refuses_all_ = true; }
+    [[nodiscard]] bool refuses_all() const { return refuses_all_; }
+    // The last acknowledged change may not be durable, or the store was not asked yet.
+    [[nodiscard]] bool is_unsure() const {
+        return known_.last.value != 0 || known_.incarnation == 0;
+    }
+    [[nodiscard]] const Unsynced& unsynced() const { return *unsynced_; }
 
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override;
@@ -93,6 +103,7 @@ class DeferredStore final : public object::ForwardingStore {
     Task<Result<>> repeat(const Call& call, uint64_t incarnation);
     Task<Result<bool>> repeat(const Call& call, uint64_t incarnation,
                               ChangeLog::Changes::iterator change);
+    void all_are_durable();  // or lost
     void lose_all(uint64_t incarnation);
     void lose(const Loss& loss);
     // True: users were not told of a loss yet. Now they are.
@@ -104,8 +115,13 @@ class DeferredStore final : public object::ForwardingStore {
     const std::function<void(const Loss&)> tell_;
     object::Acknowledged known_;
     ChangeLog log_;
+    const std::shared_ptr<Unsynced> unsynced_;
+    // A change up to this one may be done, and is not in the log. Until a later one is durable,
+    // each is sent as durable: what depends on that change could not be repeated.
+    uint64_t unknown_upto_ = 0;
+    uint64_t sent_ = 0;
     Semaphore turn_;  // to repeat
-    bool is_untold_ = false;
+    bool is_untold_ = false, refuses_all_ = false;
     uint64_t losses_ = 0;
 };
 

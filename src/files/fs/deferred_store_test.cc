@@ -24,6 +24,12 @@ class RestartedStore final : public object::ForwardingStore {
     bool awaits = false;
     size_t held_off = 0;  // so many requests
     size_t repeats_max = SIZE_MAX;
+    size_t full = 0;  // so many repetitions find no space
+    bool read_only = false;
+    bool denied = false;  // sync()
+    bool cancels_next = false;
+    bool replays_next = false;  // as if its request had been sent twice
+    size_t updates = 0;
     std::vector<UpdateName> repeated;
     uint64_t syncs = 0;
     Uuid reader;           // of the last fetch
@@ -51,17 +57,27 @@ class RestartedStore final : public object::ForwardingStore {
                                 const object::Transaction& transaction) override {
         ROS2S_CO_TRY(check(call));
         if (transaction.was_lost) {
+            if (read_only) co_return fail(Code::read_only);
+            if (full > 0) {
+                --full;
+                co_return fail(Code::no_space);
+            }
             if (repeated.size() == repeats_max) co_return fail(Code::condition_failed);
             repeated.push_back(transaction.id);
         }
         durable = !transaction.deferred;
-        co_return co_await below().update(call, container, transaction);
+        ++updates;
+        auto done = co_await below().update(call, container, transaction);
+        if (std::exchange(replays_next, false)) done->replayed = true;
+        if (std::exchange(cancels_next, false)) co_return fail(Code::cancelled);
+        co_return done;
     }
     // Runs once, while the next sync() is on its way.
     std::function<Task<>()> meanwhile;
     Task<Result<uint64_t>> sync(const Call&, object::ContainerId, const object::Holder&,
                                 const object::Acknowledged& known) override {
         ++syncs;
+        if (denied) co_return fail(Code::denied);
         if (auto run = std::exchange(meanwhile, {})) co_await run();
         const bool is_of_before = known.incarnation != incarnation_ && known.incarnation != 0;
         const bool is_lost = lost_ && known.last.value != 0;
@@ -93,8 +109,14 @@ struct DeferredMounts : DfsMounts {
         const object::ContainerRecord record{.id = container_, .properties = {.label = "c"}};
         EXPECT_TRUE(world_.run(
             set_durability(call_, world_.core(), restarted_, record, Durability::fsync, report_)));
-        auto mounted = world_.run(
-            Dfs::mount(call_, restarted_, container_, world_.core(), {.defers = true}, report_));
+        auto mounted =
+            world_.run(Dfs::mount(call_, restarted_, container_, world_.core(),
+                                  {.defers = true,
+                                   .log = Log([this](LogLevel level, std::string_view line) {
+                                       if (level == LogLevel::error) said_.emplace_back(line);
+                                   }),
+                                   .shown = "a container here"},
+                                  report_));
         EXPECT_TRUE(mounted) << report_.text();
         files_ = std::move(*mounted);
     }
@@ -120,6 +142,23 @@ struct DeferredMounts : DfsMounts {
         self.restarted_.restart(false);
         self.restarted_.lose_later = true;
     }
+    // All that is not durable is lost. `handle`: the next write to it is told so.
+    static Task<> lose_and_tell(DeferredMounts& self, FileHandle handle) {
+        self.lose_power();
+        self.restarted_.repeats_max = 0;
+        std::string bytes = "x";
+        const auto written = co_await self.files_->pwrite(
+            self.call_, handle, Window::local(std::as_writable_bytes(std::span(bytes))), 0);
+        EXPECT_EQ(written, Result<uint64_t>(fail(Code::io)));
+    }
+    static Task<> lose(DeferredMounts& self) {
+        self.lose_power();
+        co_return;
+    }
+    void lose_power() {
+        restarted_.restart(true);
+        restarted_.awaits = true;
+    }
     static Task<> pass(Reactor& core, Duration time) { (void)co_await sleep_for(core, time); }
     void pass_seconds(int seconds) {
         world_.run(pass(world_.core(), std::chrono::seconds(seconds)));
@@ -127,6 +166,7 @@ struct DeferredMounts : DfsMounts {
 
     RestartedStore restarted_{store_};
     std::unique_ptr<Dfs> files_;
+    std::vector<std::string> said_;
 };
 
 TEST_F(DeferredMounts, RequestsSayWhoAsks) {
@@ -168,6 +208,149 @@ TEST_F(DeferredMounts, LostChangesAreRepeatedInOrderWithoutAnError) {
     EXPECT_EQ(write(file), std::nullopt);
     EXPECT_EQ(restarted_.repeated.size(), 3U);
     EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+TEST_F(DeferredMounts, ChangeAfterOneThatMayBeDoneIsDurable) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_FALSE(restarted_.durable);
+    restarted_.cancels_next = true;
+    EXPECT_EQ(write(file), Code::cancelled);
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_TRUE(restarted_.durable);
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_FALSE(restarted_.durable);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+// It is not in the log: the reply says only that it was done before.
+TEST_F(DeferredMounts, ReplayedChangeIsSentAgainIfPowerIsLostBeforeItIsDurable) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(fsync(file), std::nullopt);
+    const size_t before = restarted_.updates;
+    restarted_.replays_next = true;
+    restarted_.meanwhile = [this] { return lose(*this); };
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_EQ(restarted_.updates, before + 2);
+    EXPECT_EQ(fsync(file), std::nullopt);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+TEST_F(DeferredMounts, SyncedWriteTellsALossThatAnotherWriteWasToldBefore) {
+    const FileHandle other = open("other");
+    const FileHandle file =
+        world_.run(files_->create(call_, root_node, "f", 0644, {.write = true, .sync = true}, {}))
+            ->handle;
+    EXPECT_EQ(write(other), std::nullopt);
+    EXPECT_EQ(write(file), std::nullopt);
+    restarted_.meanwhile = [this, other] { return lose_and_tell(*this, other); };
+    EXPECT_EQ(write(file), Code::io);
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+    EXPECT_TRUE(world_.run(files_->close(call_, other)));
+}
+
+// Others would be given them, too.
+TEST_F(DeferredMounts, NodeIdsOfALostCounterAreNotUsed) {
+    const FileHandle other = open("other");
+    EXPECT_EQ(fsync(other), std::nullopt);
+    EXPECT_EQ(write(other), std::nullopt);
+    restarted_.meanwhile = [this, other] { return lose_and_tell(*this, other); };
+    std::vector<uint64_t> nodes;
+    // Until it takes new ids, and waits until the counter is durable.
+    while (restarted_.meanwhile != nullptr) {
+        const auto made =
+            world_.run(files_->mkdir(call_, root_node, std::to_string(nodes.size()), 0755, {}));
+        ASSERT_TRUE(made);
+        nodes.push_back(made->node.value);
+        ASSERT_LT(nodes.size(), 100'000U);
+    }
+    EXPECT_NE(nodes.back(), nodes[nodes.size() - 2] + 1);
+    EXPECT_TRUE(world_.run(files_->close(call_, other)));
+}
+
+TEST_F(DeferredMounts, RepetitionWithoutSpaceIsSentAgain) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(fsync(file), std::nullopt);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(write(file), std::nullopt);
+    restarted_.restart(true);
+    restarted_.awaits = true;
+    restarted_.full = 5;
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_EQ(restarted_.repeated.size(), 3U);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+// The pool is repaired, and opened again.
+TEST_F(DeferredMounts, RepetitionInAReadOnlyPoolIsMadeWhenItTakesChangesAgain) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(fsync(file), std::nullopt);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(write(file), std::nullopt);
+    restarted_.restart(true);
+    restarted_.awaits = restarted_.read_only = true;
+    EXPECT_EQ(write(file), Code::read_only);
+    EXPECT_EQ(fsync(file), Code::read_only);
+    restarted_.restart(true);
+    restarted_.read_only = false;
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_EQ(restarted_.repeated.size(), 3U);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+TEST_F(DeferredMounts, LostRightIsToldOnceInTheLog) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(write(file), std::nullopt);
+    restarted_.denied = true;
+    pass_seconds(5);
+    EXPECT_EQ(fsync(file), Code::denied);
+    ASSERT_EQ(said_.size(), 1U);
+    EXPECT_NE(said_.front().find("a container here: it is not known"), std::string::npos);
+    restarted_.denied = false;
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+TEST_F(DeferredMounts, MountSaysWhatIsNotDurable) {
+    const auto unsynced = [&] {
+        const auto told = world_.run(files_->get_xattr(call_, root_node, unsynced_attribute));
+        const auto answer = parse_unsynced(told ? *told : "");
+        EXPECT_TRUE(answer);
+        return answer.value_or(UnsyncedAnswer{});
+    };
+    const FileHandle file = open("f");
+    EXPECT_EQ(fsync(file), std::nullopt);
+    EXPECT_EQ(unsynced().amount.changes, 0U);
+    EXPECT_EQ(unsynced().milliseconds, 0U);
+    EXPECT_EQ(write(file), std::nullopt);
+    world_.run(pass(world_.core(), std::chrono::milliseconds(20)));
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_EQ(unsynced().amount.changes, 2U);
+    EXPECT_EQ(unsynced().amount.bytes, 2U);
+    EXPECT_EQ(unsynced().milliseconds, 20U);
+    pass_seconds(3);
+    EXPECT_EQ(unsynced().amount.changes, 0U) << "the mount has asked";
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_EQ(fsync(file), std::nullopt);
+    EXPECT_EQ(unsynced().amount.bytes, 0U);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+TEST_F(DeferredMounts, LogNamesTheMountAndTheFirstNameThatIsLost) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(fsync(file), std::nullopt);
+    const FileHandle lost = open("lo\nst");
+    EXPECT_EQ(write(file), std::nullopt);
+    restarted_.restart(true);
+    restarted_.awaits = true;
+    restarted_.repeats_max = 0;
+    EXPECT_EQ(write(file), Code::io);
+    ASSERT_EQ(said_.size(), 1U);
+    EXPECT_NE(said_.front().find("a container here: "), std::string::npos) << said_.front();
+    EXPECT_NE(
+        said_.front().find("2 or more are lost, the first of them the name 'lo\\x0ast' in the "
+                           "directory with inode 1, 0 were repeated"),
+        std::string::npos)
+        << said_.front();
+    for (const FileHandle each : {file, lost}) (void)world_.run(files_->close(call_, each));
 }
 
 TEST_F(DeferredMounts, ChangeThatCannotBeRepeatedIsToldAsLost) {

@@ -18,6 +18,7 @@
 #include "ros2s/fs/change_log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/fs/listing_memory.h"
+#include "ros2s/fs/unsynced.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/object/store_layer.h"
 #include "ros2s/runtime/reactor.h"
@@ -54,12 +55,15 @@ struct DfsOptions {
     // durable when it returns. Only for a mount whose users are one client: they see each other's
     // changes before they are durable.
     bool defers = false;
-    // Not empty: the mount has the container alone, and others are told by this name who has it.
+    // Not empty: an exclusive mount. Others are told by this name who has it.
     // Its users may then keep what they read, and changes. Errors of the mount also: busy (others
     // have it open), unsupported (its changes are not deferred, or the store has no locks).
-    std::string alone_as{};
+    std::string exclusive_as{};
     // For the logs of deferred changes. Null: the mount's own.
     ChangeLogMemory* change_logs = nullptr;
+    // What is acknowledged and may not be durable yet, for others that show it. Null: the mount's
+    // own.
+    std::shared_ptr<Unsynced> unsynced{};
     // For the names that open directories keep. Null: the mount's own.
     ListingMemory* listings = nullptr;
     // For bytes that are written to files of a cache and not closed. Null: the mount's own.
@@ -73,7 +77,8 @@ struct DfsOptions {
     std::shared_ptr<object::ObjectStore> layer{};
     // Receives an error line if the mount stops updates of the container (DfsMount::commit).
     Log log{};
-    std::string shown = "a container";  // in that line; open_container() sets it
+    std::string shown = "a container";  // in its lines; open_container() sets it
+    std::string mounted_as{};           // a part of that: "mounted on /mnt"
 };
 
 struct Leaks {

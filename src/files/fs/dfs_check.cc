@@ -35,6 +35,12 @@ Task<Result<>> DfsMount::free_leak(const Call& call, NodeId node) {
     co_return Result<>();
 }
 
+Task<Result<bool>> DfsMount::has_keys(const Call& call, NodeId node) {
+    Listing keys{{.what = object::ListRequest::What::dkeys, .object = object_of(node), .limit = 1}};
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await next_page(call, keys));
+    co_return !found.empty();
+}
+
 Task<Result<uint64_t>> DfsMount::check_entries(const Call& call, NodeId directory, bool free) {
     Listing listing{{.what = object::ListRequest::What::dkeys,
                      .object = object_of(directory),
@@ -71,6 +77,9 @@ Task<Result<Leaks>> DfsMount::check(const Call& call, bool free) {
         }
         for (const ScannedNode& each : nodes) {
             if (each.has_inode() || each.has_orphan_record || each.node == root_node) continue;
+            // It may have been removed since it was listed.
+            ROS2S_CO_TRY_ASSIGN(const bool is_left, co_await has_keys(call, each.node));
+            if (!is_left) continue;
             ROS2S_CO_TRY_ASSIGN(const QueryReply contents,
                                 co_await query_contents(call, each.node, S_IFREG));
             ++leaks.objects;

@@ -48,8 +48,9 @@ uint32_t crc_of_zeros(uint64_t bytes) {
     return bytes == block_bytes ? of_block : crc32c(ConstBytes(zeros).first(bytes));
 }
 
-// Continues `crc` over the first `bytes` bytes of fetched items, from their checksums. Only a piece
-// that is cut must be read; it is verified. Errors: corrupt.
+}  // namespace
+
+// Reads only a piece that is cut, which it verifies.
 Result<> add_checksums(std::span<const FetchItem> items, uint64_t bytes, uint32_t& crc) {
     for (const FetchItem& item : items) {
         const object::Extent& extent = item.extent;
@@ -77,8 +78,6 @@ Result<> add_checksums(std::span<const FetchItem> items, uint64_t bytes, uint32_
     return {};
 }
 
-}  // namespace
-
 Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Window into,
                                        uint64_t offset) {
     const Span span(call.trace, reactor_, "fs.pread");
@@ -86,12 +85,10 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     if (!file) co_return fail(Code::stale);
     if (file->is_directory) co_return fail(Code::is_directory);
     if (!file->flags.read) co_return fail(Code::denied);
-    if (is_container_lost_) [[unlikely]]
-        co_return fail(Code::io);
     if (offset > file_bytes_max) co_return fail(Code::invalid);
     into.length = std::min(into.length, file_bytes_max - offset);
     uint32_t* crc = nullptr;
-    if (call.checksums != nullptr && store_.features().checksums) {
+    if (is_forwarded(call)) {
         crc = &call.checksums->whole.emplace(0);
     }
     if (into.length == 0) co_return 0;
@@ -129,7 +126,7 @@ std::optional<LocatedRead> DfsMount::locate(FileHandle handle, uint64_t offset, 
     if (file == nullptr || file->is_directory || !file->flags.read) return std::nullopt;
     if (length > file->known_end || offset > file->known_end - length) return std::nullopt;
     const bool is_whole = length > 0 && within_chunk(offset, length) == length;
-    if (!is_whole || is_container_lost_ || file->node.era != store_.pins_era()) return std::nullopt;
+    if (!is_whole || file->node.era != store_.pins_era()) return std::nullopt;
     if (!store_.features().checksums) return std::nullopt;
     item = data_item(file->node.node, {.length = length}, offset);
     item.forwarded = true;
@@ -276,7 +273,10 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
         if (written.error().code == Code::io) (void)tell_loss(*file);
         co_return written;
     }
-    if (file->flags.sync && is_deferred_) ROS2S_CO_TRY(co_await sync(call));
+    if (file->flags.sync && is_deferred_) {
+        ROS2S_CO_TRY(co_await sync(call));
+        ROS2S_CO_TRY(tell_loss(*file));
+    }
     file->writes.add();
     file->written_bytes.add(*written);
     metrics_.writes.add();

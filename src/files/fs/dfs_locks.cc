@@ -2,6 +2,7 @@
 // handle and to claim it in a new era. A lock that another mount may have had meanwhile is lost:
 // calls through the handles of its owner give `io`.
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 
 #include "dfs_mount.h"
@@ -49,15 +50,24 @@ class Asking {
     std::optional<std::multiset<LockOwner>::iterator> entry_;
 };
 
-// A lock of another owner in the way.
+// The first lock of another owner in the way.
 std::optional<Lock> conflict(const NodeLocks& locks, const Lock& lock) {
+    std::optional<Lock> first;
     for (const auto& [owner, own] : locks.by_owner) {
         if (owner == owner_of(lock)) continue;
         for (const Lock& each : own) {
-            if (object::exclude_each_other(each, lock)) return each;
+            const bool is_earlier = !first || each.first < first->first;
+            if (is_earlier && object::exclude_each_other(each, lock)) first = each;
         }
     }
-    return std::nullopt;
+    return first;
+}
+
+// As fcntl(2). The kernel of a mount asks itself, the library and the host link do not.
+Result<> check_mode(const OpenFlags& flags, const Lock& lock) {
+    if (lock.space != object::LockSpace::range) return {};
+    const bool may = lock.mode == LockMode::exclusive ? flags.write : flags.read;
+    return may ? Result<>() : fail(Error{.code = Code::denied, .os_errno = EBADF});
 }
 
 // Clients choose the numbers of owners.
@@ -105,6 +115,7 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
     const LockOwner owner = owner_of(lock);
     const bool unlocks = lock.mode == LockMode::none;
     if (unlocks && how == LockHow::test) co_return std::nullopt;
+    if (!unlocks && how != LockHow::test) ROS2S_CO_TRY(check_mode(file.flags, lock));
     if (state.locks == nullptr) {
         if (unlocks) co_return std::nullopt;
         state.locks = std::make_unique<NodeLocks>(reactor_);
@@ -133,13 +144,16 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
         if (!unlocks && locks.unlocks != unlocks_before) co_return fail(Code::busy);
     }
     if (has_nothing()) co_return std::nullopt;
-    ROS2S_CO_TRY(co_await restore_locks(call, state));
+    // A lock may end before what is unknown is restored. The store may await others until then.
+    const auto restored = co_await restore_locks(call, state);
+    if (!restored && !unlocks) co_return fail(restored.error());
     // The store may have been restarted meanwhile, and not know them yet.
     auto other = conflict(locks, lock);
     const bool waits = how == LockHow::now_waiting;
     if (how == LockHow::test || (other && waits)) {
         auto found = co_await ask_lock(call, state.node, lock, LockRequest::How::test, waits);
-        co_return found&& other ? other : found;
+        const bool is_own_first = found && other && (!*found || other->first <= (*found)->first);
+        co_return is_own_first ? other : found;
     }
     const auto own = locks.by_owner.find(owner);
     const bool upgrades = own != locks.by_owner.end() && is_upgrade(own->second, lock);
@@ -215,7 +229,7 @@ Task<> DfsMount::restore_in_time(DfsMount& self, NodeState& state) {
             if (state.era == self.store_.pins_era()) {
                 if (co_await self.restore_locks(call, state)) break;
             }
-        } else if (!may_be_done(done.error())) {
+        } else if (!may_be_done(done.error()) && done.error().code != Code::busy) {
             break;  // the node is gone
         }
         co_await sleep_for(self.reactor_, pause);
@@ -228,8 +242,17 @@ Task<> DfsMount::release_locks(OpenFile& file) {
     const auto owners = file.lock_owners;
     if (!object::sharing_rules.end_with_handle) co_return;
     for (const LockOwner& owner : owners) {
-        (void)co_await lock_file({.deadline = unpin_until_}, file, unlocked_by(owner),
-                                 LockHow::now);
+        const Lock none = unlocked_by(owner);
+        const Call call{.deadline = unpin_until_};
+        if (co_await lock_file(call, file, none, LockHow::now)) continue;
+        // The handle ends all the same. The store hears of it later.
+        NodeLocks& locks = *file.node.locks;
+        co_await locks.turn.acquire();
+        const SemaphoreHold turn(locks.turn);
+        if (!locks.by_owner.contains(owner)) continue;
+        set_own(locks, none);
+        locks.uncertain.push_back(none);
+        restore_later(file.node);
     }
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "free_wait.h"
 #include "ros2s/object/lease_wait.h"
+#include "ros2s/runtime/backoff.h"
 
 namespace ros2s::fs {
 namespace {
@@ -106,7 +108,8 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
     ROS2S_CO_TRY(check_features(store, report));
     Superblock fetched;
     FetchItem item = record_item(object_of(root_node), record_dkey(), superblock_akey(), fetched);
-    const auto done = co_await DfsMount::fetch_when_free(call, store, container, reactor, item);
+    const auto fetch = [&] { return store.fetch(call, container, {&item, 1}); };
+    const auto done = co_await when_free(call, reactor, fetch);
     if (!done && done.error().code == Code::busy) {
         co_return report.fail(done.error(), "{}",
                               co_await DfsMount::who_has(call, store, container, options.shown));
@@ -188,6 +191,7 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       deferred_(may_defer(store, superblock)
                     ? std::make_optional<DeferredStore>(
                           store, reactor, container, slots_.holder(), options.change_logs,
+                          options.unsynced,
                           [this](const DeferredStore::Loss& loss) { log_loss(loss); })
                     : std::nullopt),
       store_(deferred_ ? *deferred_ : store),
@@ -222,10 +226,7 @@ Task<> DfsMount::close_all() {
     co_await letting_go_.join();
     if (deferred_ && deferred_->is_unsure()) {
         const auto synced = co_await deferred_->make_durable({.deadline = unpin_until_});
-        if (!synced) {
-            options_.log.error("{}: it is not known whether its last changes are durable: {}",
-                               options_.shown, describe(synced.error()));
-        }
+        if (!synced) log_unsure(synced.error());
     }
     // No other mount waits for this one, now or when a store of another process is opened again.
     if ((is_holder_ || is_deferred_) && (takes_leases() || store_.pins_era() != 0) &&
@@ -241,7 +242,7 @@ Task<> DfsMount::close_all() {
 
 Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::HeldSlot& slot) {
     if (stopped_) co_return fail(Code::name_taken);
-    if (is_alone()) co_return co_await commit_alone(call, slot);
+    if (is_exclusive()) co_return co_await commit_exclusive(call, slot);
     const auto done = co_await store_.update(call, container_, slot.transaction());
     if (!done) [[unlikely]]
         co_return co_await failed(call, slot, done);
@@ -267,8 +268,7 @@ Task<Result<Commit>> DfsMount::failed(const Call& call, OperationSlots::HeldSlot
 
 Task<Result<Commit>> DfsMount::commit_reaped(const Call& call, OperationSlots::HeldSlot& slot) {
     if (stopped_) co_return fail(Code::name_taken);
-    if (is_container_lost_) co_return fail(Code::io);
-    if (is_alone()) slot.require(container_is_locked());
+    if (is_exclusive()) slot.require(container_is_locked());
     const auto first = co_await store_.update(call, container_, slot.transaction());
     co_return committed(slot, co_await object::await_leases(store_, reactor_, call, container_,
                                                             slot.transaction(), first));
@@ -289,6 +289,14 @@ Result<Commit> DfsMount::committed(OperationSlots::HeldSlot& slot, const Result<
     return done;
 }
 
+void DfsMount::log_unsure(const Error& error) {
+    if (std::exchange(is_unsure_told_, true)) return;
+    const Unsynced::Amount amount = deferred_->unsynced().amount();
+    options_.log.error(
+        "{}: it is not known whether its last changes are durable, {} of {} bytes of payload: {}",
+        options_.shown, amount.changes, amount.bytes, describe(error));
+}
+
 void DfsMount::log_loss(const DeferredStore::Loss& loss) {
     metrics_.changes_repeated.add(loss.repeated);
     metrics_.changes_lost.add(loss.lost);
@@ -299,13 +307,14 @@ void DfsMount::log_loss(const DeferredStore::Loss& loss) {
             options_.shown, loss.repeated);
         return;
     }
-    // The kernel of a mount that has the container alone would show what is lost for ever.
-    is_container_lost_ = is_container_lost_ || is_alone();
+    // The kernel of an exclusive mount would show what is lost for ever.
+    if (is_exclusive()) deferred_->refuse_all();
     options_.log.error(
         "{}: its server lost power, and with it the last changes of this mount, at most those of "
-        "its last second: {} or more are lost, {} were repeated. The next change, and the next "
+        "its last second: {} or more are lost{}{}, {} were repeated. The next change, and the next "
         "write or fsync of each open file, fails with EIO. Write again what was not synced",
-        options_.shown, loss.lost, loss.repeated);
+        options_.shown, loss.lost, loss.first.empty() ? "" : ", the first of them ", loss.first,
+        loss.repeated);
 }
 
 // A store may judge conditions by transactions that are not durable yet, hence not visible. Reading
@@ -318,10 +327,10 @@ Task<bool> DfsMount::conflicted(const Error& error, int attempt) {
         co_await yield(reactor_);
         co_return true;
     }
-    constexpr Duration wait_max = std::chrono::milliseconds(10);
-    const Duration most =
-        std::min<Duration>(std::chrono::microseconds(20) * (1 << std::min(attempt, 10)), wait_max);
-    co_await sleep_for(reactor_, Duration(reactor_.random().below(most.count())));
+    Backoff most{.first = std::chrono::microseconds(20),
+                 .longest = std::chrono::milliseconds(10),
+                 .attempts = attempt};
+    co_await sleep_for(reactor_, Duration(reactor_.random().below(most.next().count())));
     co_return true;
 }
 
@@ -353,10 +362,13 @@ Task<Result<>> DfsMount::lease_nodes(const Call& call) {
                       .akey = counter_akey(),
                       .value = item.epoch.value});
         slot.add(put(object, record_dkey(), counter_akey(), next));
+        const uint64_t losses = deferred_ ? deferred_->losses() : 0;
         const auto done = co_await commit(call, slot);
         if (done) {
             // Ids that a loss of power takes back would be given again, to another mount.
             if (store_.pins_era() != 0) ROS2S_CO_TRY(co_await sync(call));
+            // The loss was told to another call.
+            if (deferred_ && deferred_->losses() != losses) continue;
             next_node_ = counter.number;
             next_node_end_ = next.number;
             co_return Result<>();

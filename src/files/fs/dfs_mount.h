@@ -3,7 +3,7 @@
 // dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_locks.cc,
 // dfs_leases.cc (what may be kept),
 // dfs_orphans.cc (nodes without a name), dfs_check.cc, dfs_io.cc, dfs_read_many.cc, dfs_many.cc,
-// dfs_exactly_once.cc (repeated calls), dfs_alone.cc (mounts that have the container alone).
+// dfs_exactly_once.cc (repeated calls), dfs_exclusive.cc (exclusive mounts).
 //
 // An operation on names reads the records that it depends on, and builds one transaction on the
 // condition that they have not changed. If a condition fails, it tries again. Conditions are added
@@ -20,6 +20,7 @@
 #include "acl.h"
 #include "deferred_store.h"
 #include "dfs.h"
+#include "dfs_transaction.h"
 #include "handle_table.h"
 #include "listing.h"
 #include "lock_wait.h"
@@ -33,22 +34,11 @@
 namespace ros2s::fs {
 
 using object::Commit;
-using object::Condition;
-using object::Operation;
 
 struct DfsMetrics {
     Counter reads, read_bytes, writes, written_bytes, size_queries, conflicts, orphans_reaped,
         set_ids_cleared, changes_repeated, changes_lost;
 };
-
-// The error of an item of file contents, with a position in the file instead of one in the chunk.
-[[nodiscard]] inline Error error_in_file(const FetchItem& item, uint64_t chunk_bytes) {
-    Error error = item.status.error();
-    if (error.code == Code::corrupt && error.detail > 0) {
-        error.detail += item.dkey.number() * chunk_bytes;
-    }
-    return error;
-}
 
 class DfsMount final : public Dfs {
   public:
@@ -62,15 +52,10 @@ class DfsMount final : public Dfs {
     void visit_metrics(const MetricVisitor& visit) const override;
     // Starts the background work of a mount. Errors: of reaping.
     Task<Result<>> begin(const Call& call);
-    // As ObjectStore::fetch(). A mount that had the container alone and was killed has it until the
-    // store knows that: waits for a moment. Errors also: busy (another one has it).
-    static Task<Result<>> fetch_when_free(const Call& call, object::ObjectStore& store,
-                                          object::ContainerId container, Reactor& reactor,
-                                          FetchItem& item);
-    // A sentence with the name of the mount that has the container alone. `shown`: the container.
+    // A sentence with the name of the exclusive mount. `shown`: the container.
     static Task<std::string> who_has(const Call& call, object::ObjectStore& store,
                                      object::ContainerId container, std::string shown);
-    // DfsOptions::alone_as. Before begin().
+    // DfsOptions::exclusive_as. Before begin().
     Task<Result<>> take_container(const Call& call, Report& report);
 
     Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) override;
@@ -273,8 +258,8 @@ class DfsMount final : public Dfs {
     // Punches chunks from the end until at most one transaction's worth remains from `first` on.
     Task<Result<>> punch_chunks(const Call& call, NodeId node, uint64_t first);
 
-    // ---- dfs_pins.cc The node's state, once no removal of it is in progress. Give it back with
-    // unpin().
+    // ---- dfs_pins.cc
+    // The node's state, once no removal of it is in progress. Give it back with unpin().
     Task<std::reference_wrapper<NodeState>> pin(NodeId node);
     // Releases a pin. With the last one the store's pin ends, and an orphan is removed if it is
     // due.
@@ -311,13 +296,13 @@ class DfsMount final : public Dfs {
     Task<> leave_store();
     static Task<> listen(DfsMount& self);
 
-    // ---- dfs_alone.cc
-    [[nodiscard]] bool is_alone() const { return !options_.alone_as.empty(); }
+    // ---- dfs_exclusive.cc
+    [[nodiscard]] bool is_exclusive() const { return !options_.exclusive_as.empty(); }
     Task<Result<std::optional<object::Lock>>> ask_container(const Call& call, object::LockMode mode,
                                                             object::LockRequest::How how);
     // On the condition that the container is still locked. Errors also: io (it was lost).
-    [[gnu::noinline]] Task<Result<Commit>> commit_alone(const Call& call,
-                                                        OperationSlots::HeldSlot& slot);
+    [[gnu::noinline]] Task<Result<Commit>> commit_exclusive(const Call& call,
+                                                            OperationSlots::HeldSlot& slot);
     // In a new era. Errors: io (another one may have used it meanwhile; for ever).
     Task<Result<>> claim_container(const Call& call);
     Task<> release_container();
@@ -388,6 +373,7 @@ class DfsMount final : public Dfs {
     // ---- dfs_check.cc
     // The number of keys in the directory that are not entries. `free`: removes them.
     Task<Result<uint64_t>> check_entries(const Call& call, NodeId directory, bool free);
+    Task<Result<bool>> has_keys(const Call& call, NodeId node);
     Task<Result<>> free_leak(const Call& call, NodeId node);
 
     // ---- dfs_rename.cc
@@ -413,7 +399,6 @@ class DfsMount final : public Dfs {
     Task<Result<InodeAndContents>> fetch_known(const Call& call, NodeId node);
     // With leases, if the caller keeps what is returned.
     Task<Result<>> fetch(const Call& call, RecordChain& chain) {
-        if (is_container_lost_) return refuse(Code::io);
         if (call.leases != nullptr && takes_leases()) return fetch_leased(call, chain);
         return store_.fetch_chain(call, container_, holder_, chain.items(), chain.links());
     }
@@ -465,12 +450,14 @@ class DfsMount final : public Dfs {
                                          OpenFlags flags, Owner owner);
     Task<Result<Opened>> open_pinned(const Call& call, NodeState& state, OpenFlags flags);
     Result<Opened> open_leased(const Call& call, NodeState& state, OpenFlags flags);
-    // The handle gets the node's pin. Errors: no_memory (too many handles).
     // Makes all that was acknowledged durable. Errors also: io (some of it is lost).
     Task<Result<>> sync(const Call& call);
     // Once for each file that was open at a loss: io.
     [[nodiscard]] Result<> tell_loss(OpenFile& file);
     void log_loss(const DeferredStore::Loss& loss);
+    // Once, until it is known again.
+    void log_unsure(const Error& error);
+    // The handle gets the node's pin. Errors: no_memory (too many handles).
     Result<Opened> add_handle(const Call& call, NodeState& state, OpenFlags flags,
                               const Attributes& attributes);
 
@@ -532,9 +519,12 @@ class DfsMount final : public Dfs {
     // ---- dfs_read_many.cc
     struct ManyFile;
     struct ManyFetch;
+    // The caller passes what it reads on, with its checksums.
+    [[nodiscard]] bool is_forwarded(const Call& call) const;
     Task<Result<>> read_group(const Call& call, NodeId directory, std::span<ReadManyItem> items);
     Task<Result<>> resolve_many(const Call& call, std::span<ManyFile> files);
-    Task<> query_many(const Call& call, ManyFile& file);
+    void take_contents(ManyFile& file, const QueryReply& contents) const;
+    Task<> query_many(const Call& call, std::span<ManyFile* const> files);
     // Repeats reads until the bytes of each file, also in holes, are from one moment.
     Task<Result<>> fetch_many(const Call& call, std::span<ManyFile> files);
     Task<Result<>> fetch_contents(const Call& call, std::span<ManyFile* const> files);
@@ -543,6 +533,7 @@ class DfsMount final : public Dfs {
     const bool is_deferred_;
     OperationSlots slots_;
     uint64_t loss_told_ = 0;  // DeferredStore::losses() that a file's users know of
+    bool is_unsure_told_ = false;
     // Empty: nobody's changes of the container are deferred.
     std::optional<DeferredStore> deferred_;
     object::ObjectStore& store_;
@@ -568,7 +559,7 @@ class DfsMount final : public Dfs {
     uint64_t spared_upto_ = 0;  // till then orphans up to this epoch are not removed
     // Another client's request was done under a name of this mount: no more updates.
     bool stopped_ = false;
-    bool is_container_locked_ = false, is_container_lost_ = false;
+    bool is_container_locked_ = false;
     Semaphore claims_container_{reactor_, 1};
     const object::Holder holder_;
     bool is_holder_ = false;  // the store knows it
@@ -594,113 +585,5 @@ class DfsMount final : public Dfs {
     uint64_t next_node_end_ = 0;
     DfsMetrics metrics_;
 };
-
-// What the flags of a node and of its directory permit. Errors: EPERM.
-[[nodiscard]] inline Result<> check_flags(const InodeRecord& node, uint32_t forbidden) {
-    return (node.flags & forbidden) == 0 ? Result<>() : fail_permission();
-}
-[[nodiscard]] inline Result<> check_may_add(const InodeRecord& directory) {
-    return check_flags(directory, node_flags::immutable);
-}
-[[nodiscard]] inline Result<> check_may_remove(const InodeRecord& directory,
-                                               const InodeRecord& node) {
-    ROS2S_TRY(check_flags(directory, node_flags::all));
-    return check_flags(node, node_flags::all);
-}
-
-// A new node of this mode gets its lists from the directory's default one.
-[[nodiscard]] inline bool inherits_acl(const InodeRecord& directory, mode_t mode) {
-    return (directory.flags & node_flags::has_default_acl) != 0 && !S_ISLNK(mode);
-}
-
-// Operations of DFS transactions.
-template <class Record>
-[[nodiscard]] Operation put(ObjectId object, Dkey dkey, Akey akey, const Record& record) {
-    return {.kind = Operation::Kind::put,
-            .object = object,
-            .dkey = std::move(dkey),
-            .akey = std::move(akey),
-            .window = Window::local(object_bytes(record))};
-}
-[[nodiscard]] inline Operation put_inode(NodeId node, const InodeRecord& record) {
-    return put(object_of(node), record_dkey(), inode_akey(), record);
-}
-[[nodiscard]] inline Operation punch_xattr(NodeId node, std::string_view name) {
-    return {.kind = Operation::Kind::punch_akey,
-            .object = object_of(node),
-            .dkey = record_dkey(),
-            .akey = {std::string(name)}};
-}
-[[nodiscard]] inline Operation put_acl(NodeId node, std::string_view name,
-                                       const std::string& bytes) {
-    return {.kind = Operation::Kind::put,
-            .object = object_of(node),
-            .dkey = record_dkey(),
-            .akey = {std::string(name)},
-            .window = Window::local(as_bytes(bytes))};
-}
-// The array reaches the extent's end: every byte read belongs to the file.
-[[nodiscard]] inline bool is_complete(const FetchItem& item) {
-    return item.status && item.extent.end() <= item.size;
-}
-[[nodiscard]] inline Condition node_exists(NodeId node) {
-    return {.kind = Condition::Kind::exists,
-            .object = object_of(node),
-            .dkey = record_dkey(),
-            .akey = inode_akey()};
-}
-[[nodiscard]] inline Condition is_orphan(NodeId node) {
-    return {.kind = Condition::Kind::exists,
-            .object = object_of(orphan_node),
-            .dkey = Dkey::integer(node.value),
-            .akey = orphan_akey()};
-}
-[[nodiscard]] inline Operation punch_orphan_record(NodeId node) {
-    return {.kind = Operation::Kind::punch_dkey,
-            .object = object_of(orphan_node),
-            .dkey = Dkey::integer(node.value)};
-}
-[[nodiscard]] inline Condition pinned(NodeId node) {
-    return {.kind = Condition::Kind::pinned, .object = object_of(node)};
-}
-// By the holder (LockSpace::container).
-[[nodiscard]] inline Condition container_is_locked() {
-    return {.kind = Condition::Kind::pinned, .object = ObjectId{}};
-}
-[[nodiscard]] inline Condition unpinned(NodeId node) {
-    return {.kind = Condition::Kind::unpinned, .object = object_of(node)};
-}
-[[nodiscard]] inline Condition inode_is(NodeId node, Epoch epoch) {
-    return {.kind = Condition::Kind::epoch_equals,
-            .object = object_of(node),
-            .dkey = record_dkey(),
-            .akey = inode_akey(),
-            .value = epoch.value};
-}
-[[nodiscard]] inline Condition entry_is(NodeId parent, std::string_view name, Epoch epoch) {
-    return {.kind = Condition::Kind::epoch_equals,
-            .object = object_of(parent),
-            .dkey = name_dkey(name),
-            .akey = entry_akey(),
-            .value = epoch.value};
-}
-// A client with rights to the container's objects can put such keys and values into a directory.
-[[nodiscard]] inline bool is_no_entry(const object::ListEntry& listed) {
-    if (!check_name(listed.key)) return true;
-    const auto record = decode<EntryRecord>(as_bytes(listed.value));
-    return !record && record.error().code == Code::corrupt;
-}
-[[nodiscard]] inline Operation punch_chunks_from(NodeId node, uint64_t first) {
-    return {.kind = Operation::Kind::punch_dkeys,
-            .object = object_of(node),
-            .dkey = chunk_dkey(first),
-            .dkey_end = chunks_end()};
-}
-[[nodiscard]] inline Operation punch_entry(NodeId parent, std::string_view name) {
-    return {.kind = Operation::Kind::punch_akey,
-            .object = object_of(parent),
-            .dkey = name_dkey(name),
-            .akey = entry_akey()};
-}
 
 }  // namespace ros2s::fs

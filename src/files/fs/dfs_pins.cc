@@ -98,10 +98,12 @@ Task<> DfsMount::hold_again(DfsMount& self) {
     while (co_await sleep_for(self.reactor_, era_looked_at_every, call.stop)) {
         const uint64_t now = self.store_.pins_era();
         // Others may be admitted as soon as the mount has said that nothing is lost.
-        if (now != era && self.is_alone()) (void)co_await self.claim_container(call);
+        if (now != era && self.is_exclusive()) (void)co_await self.claim_container(call);
         // After a restart without loss the mount learns the new incarnation before its next change.
         if (self.deferred_ && (self.deferred_->is_unsure() || now != era)) {
-            (void)co_await self.deferred_->learn(call);
+            const auto learnt = co_await self.deferred_->learn(call);
+            if (learnt) self.is_unsure_told_ = false;
+            if (!learnt && learnt.error().code == Code::denied) self.log_unsure(learnt.error());
         }
         if (now == era) continue;
         era = now;

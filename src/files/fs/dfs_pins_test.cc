@@ -20,7 +20,7 @@ class FarStore final : public object::ForwardingStore {
     std::function<Task<>()> meanwhile;
     // Runs once, after the next update, which is then repeated.
     std::function<Task<>()> before_repetition;
-    // Run once, before or after the next query.
+    // Run once, before the next query or chain of queries, or after the next query.
     std::function<Task<>()> before_query, after_query;
 
     void restart() {
@@ -65,7 +65,9 @@ class FarStore final : public object::ForwardingStore {
                                const object::Holder& holder, std::span<FetchItem> items,
                                std::span<Link> links) override {
         ++requests;
-        return below().fetch_chain(call, container, holder, items, links);
+        const bool is_query = links.front().kind == Link::Kind::query;
+        if (is_query && before_query) co_await std::exchange(before_query, nullptr)();
+        co_return co_await below().fetch_chain(call, container, holder, items, links);
     }
     Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
                              const object::Holder& holder, ObjectId object) override {
@@ -178,6 +180,10 @@ class DfsPins : public testing::Test {
     }
     void pass(Duration duration) { world_.run(wait(duration)); }
     Task<> wait(Duration duration) { co_await sleep_for(world_.core(), duration); }
+    Task<> remove_f(Dfs& mounted) {
+        EXPECT_TRUE(co_await mounted.unlink(call_, root_node, "f"));
+        co_await wait(removed_after);
+    }
     uint64_t free_bytes() { return world_.run(store_.space(call_, {}))->free_bytes; }
     // Reads and writes continue while it is open, and it is removed with the last handle.
     void expect_usable(Dfs& mounted, FileHandle handle, std::string before) {
@@ -401,6 +407,13 @@ TEST_F(DfsPins, MountWithoutReapingReapsNothing) {
     EXPECT_LT(free_bytes(), empty_);
     a_ = mount();
     EXPECT_EQ(free_bytes(), empty_);
+}
+
+TEST_F(DfsPins, FileThatIsRemovedDuringACheckIsNoLeak) {
+    close(*a_, create(*a_, "f"));
+    store_.meanwhile = [this] { return remove_f(*a_); };
+    EXPECT_EQ(world_.run(b_->check(call_, false))->objects, 0U);
+    EXPECT_EQ(store_.meanwhile, nullptr);
 }
 
 // Chunks of a node that was punched, as written by a mount that did not know of the punch.

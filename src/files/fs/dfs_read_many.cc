@@ -1,17 +1,21 @@
 // read_many: open, read and close of many files, in few requests. Names are resolved level by
-// level, the entries of all files of a level in one batch. Then all sizes are queried concurrently.
-// Then all records and contents come in one batch. Files with holes are queried once more: what was
-// not there may have been truncated meanwhile.
+// level, the entries of all files of a level in one batch. Then all sizes are queried, many in a
+// request. Then all records and contents come in one batch. Files with holes are queried once more:
+// what was not there may have been truncated meanwhile.
 #include <map>
 
 #include "caller.h"
 #include "dfs_mount.h"
+#include "payload_checksums.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::fs {
 namespace {
 // Files in progress at once. More files are processed group by group.
 constexpr size_t group_files_max = 512;
+// Sizes in one request. The store finds them one after the other.
+constexpr size_t query_files_max = 32;
+static_assert(query_files_max <= object::chain_items_max);
 }  // namespace
 
 struct DfsMount::ManyFile {
@@ -24,16 +28,22 @@ struct DfsMount::ManyFile {
     int queries = 0;
     bool has_holes = false;
     bool is_read = false;
+    uint32_t crc = 0;  // of the bytes, if they are forwarded
 };
 struct DfsMount::ManyFetch {
-    std::vector<FetchItem> items;
-    std::vector<ManyFile*> owners;
+    bool is_forwarded = false;
+    std::vector<FetchItem> items{};
+    std::vector<ManyFile*> owners{};
     [[nodiscard]] bool full() const { return items.size() == object::fetch_items_max; }
     void add(ManyFile& file, FetchItem item) {
         items.push_back(std::move(item));
         owners.push_back(&file);
     }
 };
+
+bool DfsMount::is_forwarded(const Call& call) const {
+    return call.checksums != nullptr && store_.features().checksums;
+}
 
 Task<Result<>> DfsMount::resolve_many(const Call& call, std::span<ManyFile> files) {
     std::vector<ManyFile*> pending;
@@ -107,19 +117,37 @@ Task<Result<>> DfsMount::resolve_many(const Call& call, std::span<ManyFile> file
 // If a file is truncated while it is read, it seems to have holes that were never in it. They were
 // in it if nothing has changed since the query before. Of a file that changes all the time, only
 // the size is compared.
-Task<> DfsMount::query_many(const Call& call, ManyFile& file) {
-    const auto contents = co_await query_contents(call, file.at, S_IFREG);
-    if (!contents) {
-        file.item->status = fail(contents.error());
-        co_return;
-    }
-    const uint64_t size = file_size(*contents, chunk_bytes_);
+void DfsMount::take_contents(ManyFile& file, const QueryReply& contents) const {
+    const uint64_t size = file_size(contents, chunk_bytes_);
     const bool changes_always = file.queries++ > rereads_max;
     file.is_read = file.has_holes && size == file.item->size &&
-                   (changes_always || contents->last_epoch == file.changed);
-    file.changed = contents->last_epoch;
+                   (changes_always || contents.last_epoch == file.changed);
+    file.changed = contents.last_epoch;
     file.item->size = size;
     file.item->bytes = std::min(size, file.item->window.length);
+}
+
+Task<> DfsMount::query_many(const Call& call, std::span<ManyFile* const> files) {
+    std::vector<FetchItem> items;
+    for (const ManyFile* file : files) {
+        items.push_back({.object = object_of(file->at), .akey = data_akey()});
+    }
+    std::vector<Link> links(files.size(), Link{.kind = Link::Kind::query});
+    const auto fetched = co_await store_.fetch_chain(call, container_, holder_, items, links);
+    const bool is_of_one =
+        !fetched && (fetched.error().code == Code::corrupt || fetched.error().code == Code::io);
+    if (is_of_one && files.size() > 1) {
+        for (size_t i = 0; i < files.size(); ++i) co_await query_many(call, files.subspan(i, 1));
+        co_return;
+    }
+    for (size_t i = 0; i < files.size(); ++i) {
+        const Result<> found = fetched ? items[i].status : fetched;
+        if (found) {
+            take_contents(*files[i], links[i].facts);
+        } else {
+            files[i]->item->status = fail(found.error());
+        }
+    }
 }
 
 Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files) {
@@ -130,7 +158,10 @@ Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files)
     for (int attempt = 0; attempt < attempts_max && !unread.empty(); ++attempt) {
         {
             Nursery nursery(reactor_, options_.fan_out);
-            for (ManyFile* file : unread) co_await nursery.spawn(query_many(call, *file));
+            for (size_t begin = 0; begin < unread.size(); begin += query_files_max) {
+                const size_t count = std::min(query_files_max, unread.size() - begin);
+                co_await nursery.spawn(query_many(call, std::span(unread).subspan(begin, count)));
+            }
             co_await nursery.join();
         }
         std::erase_if(unread, [](const ManyFile* file) { return file->is_read; });
@@ -142,20 +173,28 @@ Task<Result<>> DfsMount::fetch_many(const Call& call, std::span<ManyFile> files)
     co_return Result<>();
 }
 
-// Each file's record is fetched with its contents, which shows whether the file was unlinked
-// before.
+// The record shows whether the file was unlinked before. It is fetched with the contents, unless
+// these go to memory of the caller's host: then the caller must be known to have the right first.
 Task<Result<>> DfsMount::fetch_contents(const Call& call, std::span<ManyFile* const> files) {
-    ManyFetch batch;
+    ManyFetch batch{.is_forwarded = is_forwarded(call)};
+    bool is_shared = false;
     for (ManyFile* file : files) {
         file->has_holes = false;
+        file->crc = 0;
         if (!file->item->status) continue;
+        is_shared = is_shared || file->item->window.shared;
         if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
         batch.add(*file,
                   record_item(object_of(file->at), record_dkey(), inode_akey(), file->inode));
+    }
+    if (is_shared && call.caller != nullptr) ROS2S_CO_TRY(co_await flush_many(call, batch));
+    for (ManyFile* file : files) {
+        if (!file->item->status) continue;
         for (uint64_t done = 0; done < file->item->bytes;) {
             if (batch.full()) ROS2S_CO_TRY(co_await flush_many(call, batch));
             const uint64_t count = within_chunk(done, file->item->bytes - done);
             batch.add(*file, data_item(file->at, file->item->window.slice(done, count), done));
+            batch.items.back().forwarded = batch.is_forwarded;
             done += count;
         }
     }
@@ -171,7 +210,11 @@ Task<Result<>> DfsMount::flush_many(const Call& call, ManyFetch& batch) {
         const bool is_data = item.akey == data_akey();
         file.has_holes = file.has_holes || (is_data && !is_complete(item));
         if (!file.item->status) continue;
-        if (const auto read = is_data ? read_status(item) : item.status; !read) {
+        auto read = is_data ? read_status(item) : item.status;
+        if (read && item.forwarded) {
+            read = add_checksums({&item, 1}, item.extent.length, file.crc);
+        }
+        if (!read) {
             file.item->status = fail(read.error());
         } else if (!is_data && call.caller != nullptr) {
             file.item->status = co_await check_access(call, file.at, file.inode, Wanted::read);
@@ -206,7 +249,9 @@ Task<Result<>> DfsMount::read_group(const Call& call, NodeId directory,
             metrics_.read_bytes.add(file.item->bytes);
         } else {
             file.item->bytes = 0;
+            file.crc = 0;
         }
+        if (is_forwarded(call)) call.checksums->items.push_back(file.crc);
     }
     co_return fetched;
 }
@@ -217,6 +262,7 @@ Task<Result<>> DfsMount::read_many(const Call& call, NodeId directory,
     const auto inode = co_await fetch_inode(call, directory);
     if (!inode) co_return fail(inode.error());
     if (!S_ISDIR(inode->record.mode)) co_return fail(Code::not_directory);
+    if (is_forwarded(call)) call.checksums->items.clear();
     for (size_t begin = 0; begin < items.size(); begin += group_files_max) {
         const size_t count = std::min(group_files_max, items.size() - begin);
         ROS2S_CO_TRY(co_await read_group(call, directory, items.subspan(begin, count)));

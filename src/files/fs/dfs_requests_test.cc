@@ -48,7 +48,29 @@ TEST_F(DfsMounts, ReadManyTakesFewBatches) {
     ASSERT_TRUE(world_.run(fs_->read_many(call_, root_node, items)).has_value());
     for (const ReadManyItem& item : items) EXPECT_EQ(item.bytes, 10u);
     EXPECT_EQ(store_.fetches, 3u) << "the directory, the entries, the contents";
-    EXPECT_EQ(store_.queries, 100u) << "side by side";
+    EXPECT_EQ(store_.queries, 0u);
+    EXPECT_EQ(store_.chains, 4u) << "the sizes, side by side";
+    unmount();
+}
+
+// A host sees what its memory has, whatever the reply says.
+TEST_F(DfsMounts, ReadManyPutsNothingUnreadableIntoTheHostsMemory) {
+    start();
+    const auto made = world_.run(
+        fs_->create(call_, root_node, "f", 0600, {.read = true, .write = true}, {.uid = 7}));
+    write(made->handle, 5000, 0);
+    std::string into(5000, '?');
+    const Caller stranger{.uid = 9, .gid = 9}, owner{.uid = 7, .gid = 7};
+    Call call = call_;
+    for (const Caller* const caller : {&stranger, &owner}) {
+        ReadManyItem item{.name = "f",
+                          .window = Window::local(std::as_writable_bytes(std::span(into)))};
+        item.window.shared = true;
+        call.caller = caller;
+        ASSERT_TRUE(world_.run(fs_->read_many(call, root_node, {&item, 1})));
+        EXPECT_EQ(item.status.has_value(), caller == &owner);
+        EXPECT_EQ(into, std::string(5000, caller == &owner ? 'x' : '?'));
+    }
     unmount();
 }
 

@@ -32,6 +32,11 @@ bool is_xattr(std::string_view akey) { return akey.contains('.'); }
 Task<Result<std::string>> DfsMount::get_xattr(const Call& call, NodeId node,
                                               std::string_view name) {
     ROS2S_CO_TRY(check_xattr_name(name));
+    if (name == unsynced_attribute) {
+        // A store of this process knows better, and the mount does not ask it.
+        if (!is_deferred_ || store_.pins_era() == 0) co_return fail(Code::no_attribute);
+        co_return to_text(deferred_->unsynced(), reactor_.now());
+    }
     InodeRecord inode;
     std::string value(256, '\0');  // most are shorter; a longer one is fetched again
     for (;;) {

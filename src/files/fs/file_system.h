@@ -1,11 +1,9 @@
-// FileSystem: POSIX, as Linux applications use it, with nodes (inodes) and names. Implementations:
-// Dfs (over any ObjectStore), foreign::LocalFs (over any directory), DaosFileSystem (over a
-// container of DAOS), hostlink::LinkClient (over a connection). They pass one contract suite
-// (fs/contract), and so do the views of a DPU: access::CheckedFileSystem checks permissions for the
-// user of a call, access::SubtreeView shows some directories only.
+// FileSystem: POSIX, as Linux applications use it, with nodes (inodes) and names. ARCHITECTURE.md
+// lists the implementations and decorators. They pass one contract suite (fs/contract).
 //
-// Callers resolve working directories. read_many() checks permissions itself. Only walk() has paths
-// and follows symbolic links. FUSE does not need it, because the kernel walks paths.
+// Callers resolve working directories. read_many() checks permissions itself. walk() and
+// open_path() take paths and follow symbolic links; names of read_many() may contain '/'. FUSE does
+// not need walk(), because the kernel walks paths.
 //
 // Thread rule: called on the core on which the file system was opened. Ownership: names, windows
 // and spans belong to the caller until the task is done. Errors are named by their code. The usual

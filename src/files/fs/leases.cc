@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ros2s/object/sharing_rules.h"
+#include "ros2s/runtime/backoff.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::fs {
@@ -88,10 +89,9 @@ Task<> LeaseSet::lose_all() {
 
 Task<> LeaseSet::listen(LeaseServer& server, StopToken stop) {
     // A server that has just begun has leases a moment later.
-    constexpr Duration shortest = std::chrono::milliseconds(5);
-    constexpr Duration longest = std::chrono::milliseconds(100);
+    Backoff pauses{.first = std::chrono::milliseconds(5),
+                   .longest = std::chrono::milliseconds(100)};
     constexpr Duration least = std::chrono::milliseconds(1);  // between two requests without news
-    Duration pause = shortest;
     bool begins = true;
     uint64_t beginnings = 0;
     while (!stop.stop_requested()) {
@@ -101,11 +101,10 @@ Task<> LeaseSet::listen(LeaseServer& server, StopToken stop) {
         if (news.lost) {
             co_await lose_all();
             begins = true;
-            (void)co_await sleep_for(reactor_, pause, stop);
-            pause = std::min(2 * pause, longest);
+            (void)co_await sleep_for(reactor_, pauses.next(), stop);
             continue;
         }
-        pause = shortest;
+        pauses.attempts = 0;
         if (begins) co_await begin(++beginnings);
         begins = false;
         const Duration took = reactor_.now() - sent;

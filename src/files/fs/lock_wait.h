@@ -2,7 +2,6 @@
 // while, as clients of NFS do. So it holds nothing there, and can be stopped at any time. A lock
 // that ends in the same client is not waited for longer.
 #pragma once
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -10,6 +9,7 @@
 
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/locks.h"
+#include "ros2s/runtime/backoff.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stop.h"
 
@@ -73,12 +73,12 @@ class LockWaits {
 template <class Once, class Pause>
 Task<Result<std::optional<object::Lock>>> wait_for_lock(Reactor& reactor, const Call& call,
                                                         LockHow how, Once once, Pause pause) {
-    constexpr Duration longest = std::chrono::milliseconds(64);
-    for (Duration time = std::chrono::milliseconds(1);; time = std::min(2 * time, longest)) {
+    Backoff pauses{.first = std::chrono::milliseconds(1), .longest = std::chrono::milliseconds(64)};
+    for (;;) {
         const auto done = co_await once();
         const bool again = done ? done->has_value() && waits(how) : done.error().code == Code::busy;
         if (!again) co_return done;
-        if (!co_await pause(time)) co_return fail(Code::cancelled);
+        if (!co_await pause(pauses.next())) co_return fail(Code::cancelled);
         ROS2S_CO_TRY(call.check(reactor));
     }
 }

@@ -1,5 +1,5 @@
-// PayloadChecksums: the checksums that travel with the bytes of one pread() or pwrite(), from
-// process to process (Call::checksums).
+// PayloadChecksums: the checksums that travel with the bytes of one pread(), pwrite() or
+// read_many(), from process to process (Call::checksums).
 //
 // Owned by the caller, until the task is done. Used on one core.
 #pragma once
@@ -15,7 +15,9 @@ struct PayloadChecksums {
     SliceTurns& turns;              // for computing them
     std::optional<uint32_t> whole;  // CRC32C of all the bytes
     object::Checksums pieces;       // of a write: one per piece of the file, or others
-    bool differed = false;          // compare_checksums() found it
+    // Of read_many(): the CRC32C of each item's bytes. Fewer than items: nobody knows them.
+    object::Checksums items;
+    bool differed = false;  // compare_checksums() found it
 
     [[nodiscard]] bool fit(uint64_t offset, uint64_t length) const {
         return !pieces.empty() && pieces.size() == object::piece_count(offset, length);

@@ -52,10 +52,9 @@ Result<> check_answer(const Result<Hello>& answer, std::string_view address,
                                    std::to_string(Hello::current_version) +
                                    ": upgrade the older of the two");
         }
-        return report.fail(Code::unsupported,
-                           there +
-                               " does not use ros2store's fabric protocol: check the address "
-                               "and port");
+        return report.fail(
+            Code::unsupported,
+            there + " does not use ros2store's fabric protocol: check the address and port");
     }
     switch (answer->answer) {
         case Answer::welcome: break;

@@ -236,11 +236,11 @@ std::string first_in(const std::string& directory) {
 }
 
 // A directory that is removed with its contents, unless it was kept.
-class Scaffold {
+class TemporaryDirectory {
   public:
-    explicit Scaffold(std::string path) : path_(std::move(path)) {}
-    Scaffold& operator=(Scaffold&&) = delete;
-    ~Scaffold() {
+    explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
+    ~TemporaryDirectory() {
         std::error_code ignored;
         if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
     }
@@ -339,7 +339,7 @@ Result<std::vector<IssuedCertificate>> make_authority(const std::string& where,
                            failure == ENOENT ? "make it first: mkdir -p " + parent_of(directory)
                                              : "choose a directory that you may write to");
     }
-    Scaffold scaffold(building);
+    TemporaryDirectory temporary(building);
     ROS2S_TRY_ASSIGN(const Signed authority, sign_authority(request, now, report));
     ROS2S_TRY(write_pair(fmt::format("{}/{}", building, authority_name), "", authority, report));
     std::vector<IssuedCertificate> issued{
@@ -355,7 +355,7 @@ Result<std::vector<IssuedCertificate>> make_authority(const std::string& where,
         return report.fail(fail_errno(failure).error(), "cannot make the directory {}: {}",
                            directory, std::strerror(failure));
     }
-    scaffold.keep();
+    temporary.keep();
     ROS2S_TRY(sync_directory(parent_of(directory), report));
     return issued;
 }

@@ -122,11 +122,10 @@ std::unexpected<Error> refused_chain(X509_STORE_CTX* context, Report& report) {
     const X509* const certificate = X509_STORE_CTX_get_current_cert(context);
     switch (reason) {
         case X509_V_ERR_CERT_REVOKED:
-            return report.fail(Code::denied,
-                               "the certificate of {} was revoked by its authority (serial {}); "
-                               "get a new one",
-                               name_text(X509_get_subject_name(certificate)),
-                               serial_text(certificate));
+            return report.fail(
+                Code::denied,
+                "the certificate of {} was revoked by its authority (serial {}); get a new one",
+                name_text(X509_get_subject_name(certificate)), serial_text(certificate));
         case X509_V_ERR_CRL_SIGNATURE_FAILURE:
             return report.fail(Code::invalid,
                                "the server's list of certificates that {} revoked has a wrong "
@@ -174,13 +173,12 @@ Result<> check_identity(const Identity& identity, Seconds now, Report& report) {
     if (now < begins || now > expires) {
         return report.fail(
             Code::deadline,
-            now < begins
-                ? fmt::format("{} is valid from {}, but it is {} by the clock here: set the clock, "
-                              "or issue the certificate again",
-                              identity.certificate_file, to_string(begins), to_string(now))
-                : fmt::format("{} expired at {}; issue a new one where the authority is: ros2store "
-                              "certs issue DIR NAME --replace, and copy it here",
-                              identity.certificate_file, to_string(expires)));
+            now < begins ? fmt::format("{} is valid from {}, but it is {} by the clock here: set "
+                                       "the clock, or issue the certificate again",
+                                       identity.certificate_file, to_string(begins), to_string(now))
+                         : fmt::format("{} expired at {}; issue a new one where the authority is: "
+                                       "ros2store certs issue DIR NAME --replace, and copy it here",
+                                       identity.certificate_file, to_string(expires)));
     }
     ROS2S_TRY(check_chain(identity, own.get(), authorities, now, report));
     ROS2S_TRY(read_revocations(identity.authority_file, report));

@@ -96,9 +96,8 @@ Result<> drive(SSL* tls, Wire& wire, Step step, std::string& why) {
 std::unexpected<Error> explain(const Error& error, const std::string& why, bool met,
                                Report& report) {
     if (error.code == Code::deadline) {
-        return report.fail(error,
-                           "it accepts the connection and sends nothing: it hangs, or is not a "
-                           "TLS server");
+        return report.fail(
+            error, "it accepts the connection and sends nothing: it hangs, or is not a TLS server");
     }
     if (why.find("alert") != std::string::npos) {
         return report.fail(Code::denied, "it refuses us: {}", why);
@@ -106,8 +105,8 @@ std::unexpected<Error> explain(const Error& error, const std::string& why, bool 
     // gRPC's servers give no reason.
     if (met) {
         return report.fail(Code::denied,
-                           "it closes the connection after our certificate: its authority did "
-                           "not sign the certificate, or it is not a gRPC server");
+                           "it closes the connection after our certificate: its authority did not "
+                           "sign the certificate, or it is not a gRPC server");
     }
     return report.fail(Code::disconnected, why.empty()
                                                ? "it closes the connection during the handshake"

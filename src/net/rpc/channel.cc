@@ -5,14 +5,11 @@
 #include "client_connection.h"
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/deadline.h"
+#include "ros2s/runtime/backoff.h"
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::rpc {
 namespace {
-
-// The wait between attempts to connect doubles from the first to the second value.
-constexpr Duration backoff_least = std::chrono::milliseconds(10);
-constexpr Duration backoff_most = std::chrono::seconds(1);
 
 // Errors that waiting does not cure.
 bool is_final(const Error& error) {
@@ -103,11 +100,11 @@ Task<> Channel::keep(Channel& self, std::unique_ptr<ClientConnection> connection
 
 Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
     const Call call{.stop = closing_.token()};
-    Duration backoff = backoff_least;
+    Backoff backoff{.first = std::chrono::milliseconds(10), .longest = std::chrono::seconds(1)};
     bool denied = false;  // the last time
     while (true) {
         // So that the clients of a restarted server do not all come at once.
-        const auto half = static_cast<uint64_t>(backoff.count()) / 2;
+        const auto half = static_cast<uint64_t>(backoff.next().count()) / 2;
         const Duration wait{static_cast<int64_t>(half + reactor_.random().below(half + 1))};
         if (!co_await sleep_for(reactor_, wait, closing_.token())) co_return nullptr;
         Report report;
@@ -128,7 +125,6 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
             outdated_since_.reset();
         }
         if (is_final(error) && !in_doubt) refuse(error);
-        backoff = std::min(2 * backoff, backoff_most);
     }
 }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t send_bytes_least = frame_bytes(0, failure_bytes_max);
 
 // co_await: whether the request was answered without a coroutine of the service.
-struct Straight {
+struct ServeStraight {
     Service& service;
     Request& request;
     bool await_ready() const noexcept { return false; }
@@ -165,7 +165,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         co_await request.fail(entered.error());
     } else {
         request.permit_ = &permit;
-        if (!co_await Straight{self.server_.service_, request}) {
+        if (!co_await ServeStraight{self.server_.service_, request}) {
             co_await self.server_.service_.serve(request);
         }
         request.permit_ = nullptr;

@@ -80,10 +80,10 @@ connection::RadosAddress rados_address(const Uri& uri) {
 }  // namespace
 
 std::unexpected<Error> refuse_in_forked_child(Report& report) {
-    return report.fail(Code::unsupported,
-                       "this process was forked from one that had opened a pool, and can open none "
-                       "itself: start it as a new program (exec; in Python, multiprocessing's "
-                       "start method 'spawn')");
+    return report.fail(
+        Code::unsupported,
+        "this process was forked from one that had opened a pool, and can open none itself: start "
+        "it as a new program (exec; in Python, multiprocessing's start method 'spawn')");
 }
 
 Task<Result<std::unique_ptr<Deployment>>> Deployment::open(const Call& call,
@@ -280,16 +280,17 @@ Task<Result<>> Deployment::in_cluster(const Call& call, Report& report) {
 
 Task<Result<>> Deployment::open_container(const Call& call, std::string where, Report& report) {
     if (uri_.container.empty()) co_return Result<>{};
-    const bool takes_leases = options_.caches && options_.alone_as.empty();
+    const bool takes_leases = options_.caches && options_.exclusive_as.empty();
     ROS2S_CO_TRY_ASSIGN(file_system_, stack_.push("Dfs", co_await fs::open_container(
                                                              call, environment_.reactor, *store_,
                                                              std::move(where), uri_.container,
                                                              {.takes_leases = takes_leases,
                                                               .reaps = !options_.read_only,
                                                               .defers = !uri_.is_durable,
-                                                              .alone_as = options_.alone_as,
+                                                              .exclusive_as = options_.exclusive_as,
                                                               .layers = store_layers_.get(),
-                                                              .log = environment_.log},
+                                                              .log = environment_.log,
+                                                              .mounted_as = mounted_as()},
                                                              report)));
     use_leases({}, false);
     say_durability();
@@ -322,23 +323,23 @@ Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess dpu, server_access(uri, options_, report));
     ROS2S_CO_TRY_ASSIGN(
         auto* const host,
-        stack_.push("HostFiles", co_await connection::HostFiles::open(
-                                     environment_.reactor,
-                                     {.dpu = std::move(dpu),
-                                      .container = uri.container,
-                                      .how = {.read_only = options_.read_only,
-                                              .durable = uri.is_durable,
-                                              .alone_as = options_.alone_as},
-                                      .takes_leases = options_.caches && options_.alone_as.empty(),
-                                      .opening = call},
-                                     report)));
+        stack_.push("HostFiles",
+                    co_await connection::HostFiles::open(
+                        environment_.reactor,
+                        {.dpu = std::move(dpu),
+                         .container = uri.container,
+                         .how = {.read_only = options_.read_only,
+                                 .durable = uri.is_durable,
+                                 .exclusive_as = options_.exclusive_as},
+                         .takes_leases = options_.caches && options_.exclusive_as.empty(),
+                         .opening = call},
+                        report)));
     file_system_ = &host->file_system();
     path_ = host->path();
-    if (!options_.alone_as.empty() && host->squashes_root()) {
-        co_return report.fail(
-            Code::unsupported,
-            "the DPU takes root of this machine for nobody (root_squash), and the "
-            "kernel writes back as root: leave `exclusive` out");
+    if (!options_.exclusive_as.empty() && host->squashes_root()) {
+        co_return report.fail(Code::unsupported,
+                              "the DPU takes root of this machine for nobody (root_squash), and "
+                              "the kernel writes back as root: leave `exclusive` out");
     }
     say_durability();
     use_leases(connection::user_of_process(), host->squashes_root());
@@ -347,13 +348,21 @@ Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
 
 Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string container,
                                                 bool is_durable, Report& report) {
-    co_return stack_.push("Dfs", co_await pool_->open_container(call, std::move(container),
-                                                                {.reaps = !options_.read_only,
-                                                                 .defers = !is_durable,
-                                                                 .alone_as = options_.alone_as,
-                                                                 .layers = store_layers_.get(),
-                                                                 .log = environment_.log},
-                                                                report));
+    co_return stack_.push("Dfs",
+                          co_await pool_->open_container(call, std::move(container),
+                                                         {.reaps = !options_.read_only,
+                                                          .defers = !is_durable,
+                                                          .exclusive_as = options_.exclusive_as,
+                                                          .layers = store_layers_.get(),
+                                                          .log = environment_.log,
+                                                          .mounted_as = mounted_as()},
+                                                         report));
+}
+
+// For lines of the log.
+std::string Deployment::mounted_as() const {
+    const std::string& on = options_.embedded.mount_point;
+    return on.empty() ? "" : "mounted on " + on;
 }
 
 Task<> Deployment::unmount(fs::FileSystem& file_system) {

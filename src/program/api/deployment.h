@@ -55,9 +55,9 @@ struct DeploymentOptions {
     // The path of ros2store-pool, which is started for a pool without an owner that this process
     // cannot open itself. Empty: none is started.
     std::string pool_process;
-    bool read_only = false;  // nothing is changed; a DPU enforces it
-    bool caches = true;      // names and attributes are kept under leases
-    std::string alone_as;    // fs::DfsOptions
+    bool read_only = false;    // nothing is changed; a DPU enforces it
+    bool caches = true;        // names and attributes are kept under leases
+    std::string exclusive_as;  // fs::DfsOptions
     // Empty RADOS pools are made a pool of ros2store. Otherwise they are not_found.
     bool formats = false;
 };
@@ -135,6 +135,7 @@ class Deployment {
     Task<Result<>> in_cluster(const Call& call, Report& report);
     Task<Result<>> open_container(const Call& call, std::string where, Report& report);
     void say_durability();
+    [[nodiscard]] std::string mounted_as() const;
     // `user`: of this program, if the file system checks rights.
     void use_leases(std::optional<fs::UserClaim> user, bool squashes_root);
 

@@ -291,11 +291,10 @@ class Parser {
             for (const auto& [key, value] :
                  {std::pair{"provider", &uri_.provider}, {"socket", &uri_.socket}}) {
                 if (value->empty()) continue;
-                return wrong(
-                    text_.find('?'),
-                    fmt::format("ros2s+local opens a pool in this process over no network, "
-                                "and '{}' selects one: leave it out",
-                                key));
+                return wrong(text_.find('?'),
+                             fmt::format("ros2s+local opens a pool in this process over no "
+                                         "network, and '{}' selects one: leave it out",
+                                         key));
             }
         }
         return {};

@@ -42,12 +42,9 @@ Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Opt
         const bool has_session = connection->tickets_ && connection->tickets_->session();
         was_there = was_there || has_session || begun.error().code == Code::closed;
         co_await connection->close();
-        if (!was_there || !may_come_back(begun.error()) || reactor.now() >= until) {
-            co_return report.fail(begun.error(), attempt.text());
-        }
-        if (!co_await sleep_for(reactor, pause, options.opening.stop)) {
-            co_return report.fail(begun.error(), attempt.text());
-        }
+        const bool again = was_there && may_come_back(begun.error()) && reactor.now() < until &&
+                           co_await sleep_for(reactor, pause, options.opening.stop);
+        if (!again) co_return report.fail(begun.error(), attempt.text());
     }
 }
 

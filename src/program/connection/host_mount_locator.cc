@@ -47,12 +47,9 @@ Task<Result<>> HostMountLocator::mount(const Call& opening, Report& report) {
         const Code code = mounted.error().code;
         const bool may_come_back = code == Code::disconnected || code == Code::cancelled ||
                                    code == Code::closed || code == Code::stale;
-        if (!may_come_back || reactor_.now() >= until) {
-            co_return report.fail(mounted.error(), attempt.text());
-        }
-        if (!co_await sleep_for(reactor_, 10 * locator_pause, opening.stop)) {
-            co_return report.fail(mounted.error(), attempt.text());
-        }
+        const bool again = may_come_back && reactor_.now() < until &&
+                           co_await sleep_for(reactor_, 10 * locator_pause, opening.stop);
+        if (!again) co_return report.fail(mounted.error(), attempt.text());
     }
 }
 
@@ -80,7 +77,7 @@ Task<Result<>> HostMountLocator::mount_in(const Call& call, session::SessionId s
     ROS2S_CO_TRY(co_await delegate(call, report));
     ROS2S_CO_TRY_ASSIGN(auto mounted, co_await control_.mount(tickets_.bounded(call), session,
                                                               container_, how_, report));
-    if (!how_.alone_as.empty() && !mounted.is_alone) {
+    if (!how_.exclusive_as.empty() && !mounted.is_exclusive) {
         (void)co_await control_.unmount(tickets_.bounded(call), session, mounted.id, report);
         co_return report.fail(Code::unsupported,
                               "the DPU is of an older release, which does not know `exclusive`: "
@@ -125,7 +122,7 @@ Task<> HostMountLocator::keep(HostMountLocator& self) {
             continue;
         }
         // Others may have used the container meanwhile.
-        if (!self.how_.alone_as.empty()) {
+        if (!self.how_.exclusive_as.empty()) {
             self.failure_ = Error{.code = Code::io};
             co_return;
         }

@@ -103,18 +103,15 @@ TEST(RequestCost, MissingCostIsRefused) {
         EXPECT_EQ(made.error().code, Code::not_found);
         return report.text();
     };
-    EXPECT_EQ(
-        refused(Backend::engine, "ucx+rc", costs_of()),
-        "costs.json has no cost of read-4096 with engine behind the DPU over ucx+rc; there are "
-        "costs of ucx+tcp");
-    EXPECT_THAT(
-        refused(Backend::rados, provider, costs_of()),
-        HasSubstr("no cost of read-4096 with rados behind the DPU over ucx+tcp; measure it with "
-                  "./dev bench costs --costs FILE where Ceph's packages are"));
-    EXPECT_THAT(
-        refused(Backend::daos, provider, costs_of()),
-        HasSubstr("no cost of read-4096 with daos behind the DPU over ucx+tcp; nothing here "
-                  "measures DAOS"));
+    EXPECT_EQ(refused(Backend::engine, "ucx+rc", costs_of()),
+              "costs.json has no cost of read-4096 with engine behind the DPU over ucx+rc; there "
+              "are costs of ucx+tcp");
+    EXPECT_THAT(refused(Backend::rados, provider, costs_of()),
+                HasSubstr("no cost of read-4096 with rados behind the DPU over ucx+tcp; measure it "
+                          "with ./dev bench costs --costs FILE where Ceph's packages are"));
+    EXPECT_THAT(refused(Backend::daos, provider, costs_of()),
+                HasSubstr("no cost of read-4096 with daos behind the DPU over ucx+tcp; nothing "
+                          "here measures DAOS"));
     EXPECT_THAT(refused(Backend::engine, provider, Costs{}), HasSubstr("./dev bench costs"));
     Costs some = costs_of();
     some.requests[Costs::key(Backend::engine, provider, "read-1048576")].dpu_us.reset();

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "pool_engine.h"
 #include "pool_files.h"
 #include "pool_service.h"
@@ -42,6 +44,11 @@ engine::EngineOptions::PinList pin_list_in(const std::string& directory) {
     return list;
 }
 
+// More than its first and last line, or a text that is no list.
+bool lists_some(const engine::EngineOptions::PinList& list) {
+    return list.text && std::ranges::count(*list.text, '\n') != 2;
+}
+
 }  // namespace
 
 Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment environment,
@@ -54,7 +61,8 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
         .program = options.program.empty() ? ::program_invocation_short_name : options.program,
         .mount_point = options.mount_point,
         .container = options.container,
-        .shares = options.shares};
+        .shares = options.shares,
+        .awaits = true};
     Result<TakenPool> taken = fail(Code::busy);
     if (options.owner_file >= 0) {
         taken = adopt_pool(directory, options.owner_file, self, report);
@@ -80,10 +88,15 @@ EmbeddedPool::~EmbeddedPool() = default;
 
 Task<Result<>> EmbeddedPool::begin(OwnerRecord self, bool is_for_others, Report& report) {
     engine::EngineOptions options;
-    if (self.program == engine_program || self.shares) {
+    // After a crash also a program that shares nothing takes those that have ended from the list.
+    const bool ended = ownership_->all_before_ended();
+    if (self.program == engine_program || self.shares || ended) {
         options.pin_grace = served_pin_grace;
         options.pin_list = pin_list_in(directory());
+        options.pin_list.processes_ended = ended;
     }
+    self.awaits = !ended && lists_some(options.pin_list);
+    ownership_->update(self);
     // The path of a pool in a server does not say "embedded".
     if (self.program == engine_program) options.name = "engine";
     ROS2S_CO_TRY_ASSIGN(
@@ -135,8 +148,7 @@ Task<> EmbeddedPool::close() {
                 : describe(closed.error());
         environment_.log.warning(
             "the pool in {} was not closed cleanly ({}); the next opening recovers it. Nothing is "
-            "lost, except after a failed flush the last second of containers with "
-            "durability=fsync",
+            "lost, except after a failed flush the last second of containers with durability=fsync",
             directory(), cause);
     }
 }
@@ -202,6 +214,11 @@ std::string EmbeddedPool::shown() const {
 }
 
 object::LeaseTable& EmbeddedPool::leases() { return engine_->leases(); }
+
+EmbeddedPool::Deferred EmbeddedPool::deferred_of(uint64_t session) const {
+    const auto deferred = engine_->deferred_of(session);
+    return {deferred.changes, deferred.bytes, deferred.age};
+}
 
 void EmbeddedPool::visit_times(const HistogramVisitor& visit) const { engine_->visit_times(visit); }
 

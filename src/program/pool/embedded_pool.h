@@ -102,6 +102,12 @@ class EmbeddedPool {
     void visit_times(const HistogramVisitor& visit) const;
     // Those of other processes that use the pool through this one.
     [[nodiscard]] object::LeaseTable& leases();
+    // What a session of another process, or all (0), was acknowledged and is not durable yet.
+    struct Deferred {
+        uint64_t changes = 0, bytes = 0;
+        Duration age{};  // of the first
+    };
+    [[nodiscard]] Deferred deferred_of(uint64_t session) const;
 
     [[nodiscard]] std::string layers() const { return stack_.names(); }
     // Returns when no other process uses the pool any more; if none comes, after `within`. At once

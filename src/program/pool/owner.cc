@@ -69,11 +69,19 @@ std::string decode_value(std::string_view value) {
 // The names of programs have at most 15 characters, which may be encoded by three each.
 constexpr size_t users_recorded_max = 64;
 
+// Process numbers of another namespace say nothing here. 0: unknown.
+uint64_t pid_namespace() {
+    struct stat st{};
+    return ::stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
 std::string encode(const OwnerRecord& record) {
     std::string text =
         fmt::format("pid: {}\nprogram: {}\nmount_point: {}\ncontainer: {}\nshares: {}\n",
                     record.pid, encode_value(record.program), encode_value(record.mount_point),
                     encode_value(record.container), record.shares ? "yes" : "no");
+    text += fmt::format("awaits: {}\npid_namespace: {}\n", record.awaits ? "yes" : "no",
+                        pid_namespace());
     for (size_t i = 0; i < std::min(record.users.size(), users_recorded_max); ++i) {
         const PoolUser& user = record.users[i];
         text += fmt::format("user: {} {}\n", user.pid, encode_value(user.program));
@@ -96,20 +104,40 @@ OwnerRecord decode(std::string_view text) {
         if (key == "mount_point") record.mount_point = decode_value(value);
         if (key == "container") record.container = decode_value(value);
         if (key == "shares") record.shares = value == "yes";
+        if (key == "awaits") record.awaits = value == "yes";
         if (key == "user") {
             const auto space = std::min(value.find(' '), value.size());
             PoolUser user{.program = decode_value(value.substr(std::min(space + 1, value.size())))};
-            std::from_chars(value.data(), value.data() + space, user.pid);
+            const auto pid = value.substr(0, space);
+            std::from_chars(pid.data(), pid.data() + pid.size(), user.pid);
             record.users.push_back(std::move(user));
         }
     }
     return record;
 }
 
-OwnerRecord read_record(int descriptor) {
-    std::array<char, record_bytes_max> text;
+std::string read_text(int descriptor) {
+    std::string text(record_bytes_max, '\0');
     const ssize_t size = ::pread(descriptor, text.data(), text.size(), 0);
-    return decode({text.data(), size > 0 ? static_cast<size_t>(size) : 0});
+    text.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    return text;
+}
+
+OwnerRecord read_record(int descriptor) { return decode(read_text(descriptor)); }
+
+// Whether the owner that left this record, and all its users, have ended. An owner that ends
+// in order leaves none.
+bool have_all_ended(const std::string& text) {
+    const OwnerRecord killed = decode(text);
+    const uint64_t here = pid_namespace();
+    if (killed.pid <= 0 || !killed.shares || killed.awaits || here == 0 ||
+        !text.contains(fmt::format("\npid_namespace: {}\n", here)) ||
+        killed.users.size() >= users_recorded_max || !is_ending(killed.pid)) {
+        return false;
+    }
+    return std::ranges::all_of(killed.users, [](const PoolUser& user) {
+        return user.pid > 0 && (is_killed(user.pid) || has_ended(user.pid));
+    });
 }
 
 // A lock of the open file description: closing another descriptor of the file does not drop it, and
@@ -195,6 +223,7 @@ Result<std::unique_ptr<Ownership>> Ownership::adopt(int descriptor, const OwnerR
 
 Result<std::unique_ptr<Ownership>> Ownership::record(std::unique_ptr<Ownership> taken,
                                                      const OwnerRecord& self, Report& report) {
+    taken->all_before_ended_ = have_all_ended(read_text(taken->descriptor_));
     if (taken->write(self)) return taken;
     const int cause = errno;
     // The lock decides. On a full disk the owner has no record, and the pool can be read.

@@ -33,6 +33,7 @@ struct OwnerRecord {
     std::string mount_point;        // "" unless the owner is a mount
     std::string container;          // the mounted one
     bool shares = false;            // it gives the pool to processes of its user (pool_service.h)
+    bool awaits = false;            // users of an earlier owner, whom it does not know
     std::vector<PoolUser> users{};  // which have it now; the first of many
     friend bool operator==(const OwnerRecord&, const OwnerRecord&) = default;
 };
@@ -69,6 +70,8 @@ class Ownership {
     [[nodiscard]] static Result<std::unique_ptr<Ownership>> adopt(int descriptor,
                                                                   const OwnerRecord& self,
                                                                   Report& report);
+    // The owner before was killed, as were all that used the pool through it.
+    [[nodiscard]] bool all_before_ended() const { return all_before_ended_; }
     // Writes another record of this process. The lock decides, so an error is no matter.
     void update(const OwnerRecord& self);
     // Releases the directory. Does nothing in a forked child, which does not have the lock.
@@ -86,6 +89,7 @@ class Ownership {
     // False: errno says why.
     [[nodiscard]] bool write(const OwnerRecord& self) const;
     int descriptor_;
+    bool all_before_ended_ = false;
     ForkMark mark_;
 };
 

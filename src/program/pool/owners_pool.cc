@@ -1,6 +1,5 @@
 #include "ros2s/pool/owners_pool.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "pool_files.h"
@@ -12,6 +11,7 @@
 #include "ros2s/pool/pool_process.h"
 #include "ros2s/remote/remote_store.h"
 #include "ros2s/rpc/channel.h"
+#include "ros2s/runtime/backoff.h"
 
 namespace ros2s::pool {
 namespace {
@@ -46,14 +46,13 @@ class Successor final : public rpc::TicketSource {
         const auto started =
             co_await start_pool_process(reactor_, program_, directory_, stop_, why);
         if (started) {
-            pause_ = pause_least;
+            pauses_.attempts = 0;
             co_return std::string();
         }
         // Requests that wait can only say that nobody answers.
         if (why.text() != why_ && !stop_.stop_requested()) log_.warning("{}", why.text());
         why_ = why.text();
-        next_start_ = reactor_.now() + pause_;
-        pause_ = std::min(2 * pause_, pause_most);
+        next_start_ = reactor_.now() + pauses_.next();
         report.say(why_);
         // One that has not answered yet may still open it.
         co_return fail(started.error().code == Code::deadline ? started.error()
@@ -61,9 +60,6 @@ class Successor final : public rpc::TicketSource {
     }
 
   private:
-    // After a start that failed: a pool that cannot be opened now can often not be opened soon.
-    static constexpr Duration pause_least = std::chrono::seconds(1);
-    static constexpr Duration pause_most = std::chrono::seconds(30);
     Reactor& reactor_;
     const Log log_;
     const StopToken stop_;
@@ -71,7 +67,8 @@ class Successor final : public rpc::TicketSource {
     const ServiceAddress address_;
     bool is_first_ = true;
     Time next_start_{};
-    Duration pause_ = pause_least;
+    // After a start that failed: a pool that cannot be opened now can often not be opened soon.
+    Backoff pauses_{.first = std::chrono::seconds(1), .longest = std::chrono::seconds(30)};
     std::string why_;
 };
 

@@ -18,18 +18,17 @@ config::Table describe(PoolConfig& c) {
          {config::size("memory", c.memory_bytes, memory_bytes_min, uint64_t{1} << 40,
                        "Memory for everything that grows with load or with the pool: caches, "
                        "staged writes, the index. It holds for any pool size."),
-          config::count("groups_in_flight", c.groups_in_flight, uint32_t{1}, uint32_t{8},
-                        "Commit groups written side by side. One batches best on every disk "
-                        "measured."),
+          config::count(
+              "groups_in_flight", c.groups_in_flight, uint32_t{1}, uint32_t{8},
+              "Commit groups written side by side. One batches best on every disk measured."),
           config::count("cleaner_percent", c.cleaner_percent, uint32_t{0}, uint32_t{1000},
-                        "For 100 blocks that are written, the cleaner may move up to this many "
-                        "to keep free space contiguous. 0: there is no cleaner.")}},
+                        "For 100 blocks that are written, the cleaner may move up to this many to "
+                        "keep free space contiguous. 0: there is no cleaner.")}},
         {"io",
          "How the devices are reached.",
-         {config::choice(
-              "back_end", c.back_end, {"auto", "io_uring", "threads"},
-              "auto: io_uring, or threads where the kernel refuses it. io_uring: the pool "
-              "does not open then."),
+         {config::choice("back_end", c.back_end, {"auto", "io_uring", "threads"},
+                         "auto: io_uring, or threads where the kernel refuses it. io_uring: the "
+                         "pool does not open then."),
           config::flag("page_cache", c.page_cache,
                        "Use the kernel's page cache, for file systems without O_DIRECT. It is "
                        "slower, and takes memory beyond the limit above."),

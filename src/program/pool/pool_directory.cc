@@ -62,8 +62,8 @@ Result<> check_request(const PoolCreation& creation, Report& report) {
 // A pool whose settings are lost is still a pool: its data exist.
 std::string lost_settings(const std::string& directory, const std::string& data) {
     return fmt::format(
-        "{} holds a pool's data ('{}') but no {}: put it back from a copy, or write "
-        "one with the line `pool: NAME` (the name in its URIs); nothing was changed",
+        "{} holds a pool's data ('{}') but no {}: put it back from a copy, or write one with the "
+        "line `pool: NAME` (the name in its URIs); nothing was changed",
         directory, data, config_name);
 }
 
@@ -318,10 +318,9 @@ Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report
     if (!text) {
         const Error error = text.error();
         if (error.code == Code::too_large) {
-            return report.fail(error,
-                               "{} has more than {} KiB, which no settings have: put it back from "
-                               "a copy",
-                               config_path, config_bytes_max / 1024);
+            return report.fail(
+                error, "{} has more than {} KiB, which no settings have: put it back from a copy",
+                config_path, config_bytes_max / 1024);
         }
         const bool is_missing = error.code == Code::not_found;
         const auto data = data_names(directory);

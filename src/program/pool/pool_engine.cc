@@ -69,12 +69,11 @@ Result<> keep_to_address_space(PoolDirectory& directory, const Log& log, Report&
     uint64_t& memory = directory.config.memory_bytes;
     if (share >= memory) return {};
     if (share < memory_bytes_min) {
-        return report.fail(
-            fail_errno(ENOMEM).error(),
-            "the pool in {} needs {} of address space, and {} are left to this process: raise its "
-            "limit (ulimit -v)",
-            directory.directory, config::human_size(beside + 2 * memory_bytes_min),
-            config::human_size(left));
+        return report.fail(fail_errno(ENOMEM).error(),
+                           "the pool in {} needs {} of address space, and {} are left to this "
+                           "process: raise its limit (ulimit -v)",
+                           directory.directory, config::human_size(beside + 2 * memory_bytes_min),
+                           config::human_size(left));
     }
     log.warning(
         "the pool in {} uses {} of memory and not {}, as 'engine: memory' in {} allows: this "

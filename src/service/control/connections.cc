@@ -30,11 +30,11 @@ std::string text_of(int family, const void* address) {
     return text;
 }
 
-struct Far {
+struct PeerName {
     std::string address, peer;
 };
 
-Far far_of_user(int descriptor) {
+PeerName user_at(int descriptor) {
     ucred user{};
     socklen_t bytes = sizeof user;
     ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &user, &bytes);
@@ -42,7 +42,7 @@ Far far_of_user(int descriptor) {
 }
 
 // In the form of gRPC's addresses: a mapped IPv4 address as IPv4, brackets as in URIs.
-Far far_of(int descriptor) {
+PeerName peer_at(int descriptor) {
     sockaddr_storage name{};
     socklen_t bytes = sizeof name;
     ::getpeername(descriptor, reinterpret_cast<sockaddr*>(&name), &bytes);
@@ -51,7 +51,7 @@ Far far_of(int descriptor) {
         const std::string text = text_of(AF_INET, &four.sin_addr);
         return {.address = fmt::format("ipv4:{}:{}", text, ntohs(four.sin_port)), .peer = text};
     }
-    if (name.ss_family != AF_INET6) return far_of_user(descriptor);
+    if (name.ss_family != AF_INET6) return user_at(descriptor);
     const auto& six = reinterpret_cast<const sockaddr_in6&>(name);
     if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
         const std::string text = text_of(AF_INET, &six.sin6_addr.s6_addr[12]);
@@ -174,10 +174,10 @@ bool Connections::accept_one(int listening) {
     if (std::exchange(is_starved_, false)) {
         log_.info("control plane: file descriptors are available again; connections are accepted");
     }
-    Far far = far_of(socket.get());
+    PeerName peer = peer_at(socket.get());
     if (add({.watched = std::move(watched),
-             .address = std::move(far.address),
-             .peer = std::move(far.peer),
+             .address = std::move(peer.address),
+             .peer = std::move(peer.peer),
              .subject = {}})) {
         take_(socket.release());
     }
@@ -211,7 +211,7 @@ bool Connections::add(Connection connection) {
         return false;
     }
     if (connection.address.empty()) {
-        young_users_.push_back({.come = std::chrono::steady_clock::now(), .number = number});
+        new_users_.push_back({.come = std::chrono::steady_clock::now(), .number = number});
     } else {
         by_address_[connection.address] = number;
     }
@@ -237,9 +237,8 @@ void Connections::believe_users() {
     const std::lock_guard lock(mutex_);
     // gRPC's time limit starts a little later than ours.
     const auto long_ago = std::chrono::steady_clock::now() - 2 * bounds_.handshake_max;
-    for (; !young_users_.empty() && young_users_.front().come <= long_ago;
-         young_users_.pop_front()) {
-        const uint64_t number = young_users_.front().number;
+    for (; !new_users_.empty() && new_users_.front().come <= long_ago; new_users_.pop_front()) {
+        const uint64_t number = new_users_.front().number;
         const auto found = connections_.find(number);
         if (found == connections_.end()) continue;
         Connection& connection = found->second;

@@ -74,7 +74,7 @@ class Connections {
         std::string peer;
         std::string subject;  // empty: unproven. For Unix sockets it is the peer
     };
-    struct Young {
+    struct NewUser {
         std::chrono::steady_clock::time_point come;
         uint64_t number;
     };
@@ -113,7 +113,7 @@ class Connections {
     std::map<std::string, uint64_t> by_address_;
     std::map<std::string, std::set<uint64_t>> unproven_;  // by peer
     size_t unproven_count_ = 0;
-    std::deque<Young> young_users_;  // Unix sockets, in the order of arrival
+    std::deque<NewUser> new_users_;  // Unix sockets, in the order of arrival
     TenantShares shares_;            // of proven ones
     Counter rounds_, ended_for_room_, without_descriptors_;
 };

@@ -173,7 +173,7 @@ Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionI
     request.set_container(std::move(container));
     request.set_read_only(how.read_only);
     request.set_durable(how.durable);
-    request.set_alone_as(how.alone_as);
+    request.set_alone_as(how.exclusive_as);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         co_await ask<v1::MountReply>(*parts_, call, std::move(request), report));
     co_return MountedAt{.id = {reply.mount()},
@@ -181,7 +181,7 @@ Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionI
                         .lends_leases = reply.lends_leases(),
                         .squashes_root = reply.squashes_root(),
                         .is_deferred = reply.is_deferred(),
-                        .is_alone = reply.is_alone()};
+                        .is_exclusive = reply.is_alone()};
 }
 
 Task<Result<>> ControlClient::unmount(const Call& call, session::SessionId id,

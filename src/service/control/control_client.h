@@ -91,12 +91,12 @@ struct MountedAt {
     std::string storage;  // the storage of its files, for people; empty: unknown
     bool lends_leases = false, squashes_root = false;
     bool is_deferred = false;  // as fs::FileSystem
-    bool is_alone = false;     // it has the container alone
+    bool is_exclusive = false;
 };
 struct MountAs {
     bool read_only = false;
-    bool durable = false;    // each change, also if the container has durability=fsync
-    std::string alone_as{};  // as fs::DfsOptions
+    bool durable = false;        // each change, also if the container has durability=fsync
+    std::string exclusive_as{};  // as fs::DfsOptions
 };
 
 struct PoolFacts {

@@ -143,7 +143,7 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
                               .subtrees = std::move(decision.subtrees),
                               .wants_leases = session->request.purpose == session::Purpose::link,
                               .durable = request.durable(),
-                              .alone_as = request.alone_as()};
+                              .exclusive_as = request.alone_as()};
     const std::string directories = session::directories_of(scope.subtrees);
     const bool squashes_root = scope.users.root_squash;
     ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await state_.parts.mounts->mount(

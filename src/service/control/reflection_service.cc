@@ -22,9 +22,10 @@ constexpr size_t echo_bytes_max = 1024;
 // being received, and it does until the answer is written: a client takes no more than one at a
 // time (gRPC keeps it until it is taken). A client that sends no request for long, or does not take
 // its answer, is disconnected.
-class ReflectionService::Talk final : public Arriving, public CallReactor {
+class ReflectionService::Stream final : public Arriving, public CallReactor {
   public:
-    Talk(ServerCalls& gate, grpc::CallbackServerContext& context, const ReflectionService& service)
+    Stream(ServerCalls& gate, grpc::CallbackServerContext& context,
+           const ReflectionService& service)
         : gate_(gate),
           context_(context),
           subject_(subject_of(*context.auth_context())),
@@ -96,7 +97,7 @@ class ReflectionService::Talk final : public Arriving, public CallReactor {
 ReflectionService::ReflectionService(ServerCalls& gate, std::vector<std::string> services)
     : OfferedService(gate), services_(std::move(services)) {
     offer(method_of(Request(), Reply()), [this, &gate](grpc::CallbackServerContext* context) {
-        return std::make_shared<Talk>(gate, *context, *this)->begin();
+        return std::make_shared<Stream>(gate, *context, *this)->begin();
     });
 }
 

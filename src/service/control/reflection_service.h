@@ -17,7 +17,7 @@ class ReflectionService final : public OfferedService {
   private:
     using Request = grpc::reflection::v1alpha::ServerReflectionRequest;
     using Reply = grpc::reflection::v1alpha::ServerReflectionResponse;
-    class Talk;
+    class Stream;
     [[nodiscard]] Reply answer(const Request& request) const;
 
     std::vector<std::string> services_;

@@ -134,11 +134,11 @@ Result<> ServerState::permit_administration(Served& served, std::string_view her
                                             const std::string& pool, std::string_view what) const {
     if (is_administrator(served)) return {};
     served.audited = true;
-    parts.sessions.refused(event_of(
-        served, AuditAction::administer, {.pool = pool}, Error{.code = Code::denied},
-        fmt::format("{} ({}) may not {} the pool '{}': refused; to allow it, the settings need: "
-                    "administrators: \"{}\"",
-                    served.subject, served.peer, here, pool, served.subject)));
+    parts.sessions.refused(
+        event_of(served, AuditAction::administer, {.pool = pool}, Error{.code = Code::denied},
+                 fmt::format("{} ({}) may not {} the pool '{}': refused; to allow it, the settings "
+                             "need: administrators: \"{}\"",
+                             served.subject, served.peer, here, pool, served.subject)));
     return served.report.fail(
         Code::denied, "{} may not {}; the engine's settings name who may, under 'administrators'",
         served.subject, what);
@@ -194,9 +194,8 @@ Result<> SessionService::give_ticket(Served& served, const session::Session& ses
                                   session.id.value);
     }
     if (!issued) {
-        return served.report.fail(issued.error(),
-                                  "too many tickets are unused; use them, or wait until they "
-                                  "expire");
+        return served.report.fail(
+            issued.error(), "too many tickets are unused; use them, or wait until they expire");
     }
     into.set_ticket(std::string(issued->ticket.view()));
     into.set_lifetime_ms(milliseconds(issued->expires - state_.gate.reactor.now()));
@@ -209,9 +208,9 @@ Task<Result<>> SessionService::open(Served& served, const v1::OpenSessionRequest
     ROS2S_CO_TRY_ASSIGN(auto wanted, decode(request, served.subject, report));
     wanted.from = served.peer;
     if (state_.draining) {
-        co_return report.fail(Code::closed,
-                              "the server is stopping; use another one, or try again when it "
-                              "runs again");
+        co_return report.fail(
+            Code::closed,
+            "the server is stopping; use another one, or try again when it runs again");
     }
     if (wanted.purpose != state_.options.purpose) {
         co_return report.fail(Code::unsupported,

@@ -17,11 +17,10 @@ Result<> check_pool(const ServerState& state, Served& served, const std::string&
     ROS2S_TRY(check_label("pool", pool, served.report));
     ROS2S_TRY(state.permit(served, pool));
     if (const std::string what = state.parts.pools.kept_elsewhere(pool); !what.empty()) {
-        return served.report.fail(
-            Code::unsupported,
-            "the containers of '{}' {}, and they cannot be created, removed or queried over the "
-            "network",
-            pool, what);
+        return served.report.fail(Code::unsupported,
+                                  "the containers of '{}' {}, and they cannot be created, removed "
+                                  "or queried over the network",
+                                  pool, what);
     }
     if (state.parts.pools.has(pool)) return {};
     return served.report.fail(Code::not_found, "there is no pool '{}' here; available: {}", pool,

@@ -60,10 +60,9 @@ Result<tenancy::TenantRegistry*> TenantService::registry(Served& served,
     if (!state_.parts.pools.has(pool)) {
         return served.report.fail(Code::not_found, "there is no pool '{}' here", pool);
     }
-    return served.report.fail(
-        Code::unsupported,
-        "the engine that has the pool keeps its tenants: name the engine, as in "
-        "ros2s://HOST:PORT/POOL/CONTAINER");
+    return served.report.fail(Code::unsupported,
+                              "the engine that has the pool keeps its tenants: name the engine, as "
+                              "in ros2s://HOST:PORT/POOL/CONTAINER");
 }
 
 Task<Result<>> TenantService::change(Served& served, const v1::ChangeTenantRequest& request,
@@ -105,9 +104,9 @@ Task<Result<>> TenantService::revoke_capability(Served& served,
     const bool is_valid = request.capability().size() == id.bytes.size() &&
                           request.settings().empty() && state_.parts.capabilities != nullptr;
     if (!is_valid) {
-        co_return served.report.fail(Code::invalid,
-                                     "the id of a capability has 16 bytes, and there are no "
-                                     "settings with it");
+        co_return served.report.fail(
+            Code::invalid,
+            "the id of a capability has 16 bytes, and there are no settings with it");
     }
     std::ranges::copy(request.capability(), id.bytes.begin());
     ROS2S_CO_TRY_ASSIGN(const uint64_t sessions,

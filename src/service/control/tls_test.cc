@@ -77,8 +77,8 @@ class ControlTls : public testing::Test {
     // A handshake by the openssl program; `more` are its options.
     std::string handshake(const std::string& more) const {
         return shell(
-            fmt::format("timeout 60 openssl s_client -connect 127.0.0.1:{} -CAfile "
-                        "{}/ca.crt -alpn h2 {} </dev/null 2>&1",
+            fmt::format("timeout 60 openssl s_client -connect 127.0.0.1:{} -CAfile {}/ca.crt -alpn "
+                        "h2 {} </dev/null 2>&1",
                         rig_->port(), rig_->certificates.directory(), more));
     }
     [[nodiscard]] static std::string shown(const pki::Identity& identity) {
@@ -176,13 +176,12 @@ TEST_F(ControlTls, ClientTrustsOnlyItsAuthority) {
 TEST_F(ControlTls, OlderTlsIsRefusedByClient) {
     start();
     const auto meet = [&](const char* version) {
-        FILE* const server =
-            popen(fmt::format(
-                      "timeout 60 openssl s_server -accept 127.0.0.1:0 -naccept 1 -rev {} -alpn h2 "
-                      "-cert {}/server.crt -key {}/server.key 2>&1",
-                      version, rig_->certificates.directory(), rig_->certificates.directory())
-                      .c_str(),
-                  "r");
+        FILE* const server = popen(
+            fmt::format("timeout 60 openssl s_server -accept 127.0.0.1:0 -naccept 1 -rev {} -alpn "
+                        "h2 -cert {}/server.crt -key {}/server.key 2>&1",
+                        version, rig_->certificates.directory(), rig_->certificates.directory())
+                .c_str(),
+            "r");
         std::string answer;
         char part[512];
         while (answer.find("ACCEPT 127.0.0.1:") == answer.npos &&

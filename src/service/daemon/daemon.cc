@@ -39,10 +39,10 @@ Result<> read_settings(const Program& program, const std::string& path, Report& 
     Report why;
     const auto text = read_trusted(path, bytes_max, why);
     if (!text && text.error().code == Code::not_found) {
-        return report.fail(text.error(),
-                           "{}; `{} --print-config` writes a file with all settings and their "
-                           "defaults",
-                           why.text(), program.name);
+        return report.fail(
+            text.error(),
+            "{}; `{} --print-config` writes a file with all settings and their defaults",
+            why.text(), program.name);
     }
     if (!text) return report.fail(text.error(), "the settings: {}", why.text());
     ROS2S_TRY(program.read(*text, path, report));
@@ -132,12 +132,12 @@ Result<> run_until_stopped(OsReactor& reactor, BlockingPool& blocking, Daemon& d
         for (uint32_t number = 0; number < cores.size(); ++number) {
             sources.push_back(reactor_source(*cores[number], number));
         }
-        sources.push_back({.labels = {}, .list = [&lines](const MetricVisitor& visit) {
-                               visit("ros2store_log_dropped_total",
-                                     "Log lines that were dropped, because what reads the log "
-                                     "was too slow.",
-                                     lines.dropped());
-                           }});
+        sources.push_back(
+            {.labels = {}, .list = [&lines](const MetricVisitor& visit) {
+                 visit("ros2store_log_dropped_total",
+                       "Log lines that were dropped, because what reads the log was too slow.",
+                       lines.dropped());
+             }});
         ROS2S_TRY_ASSIGN(metrics, run_blocking(reactor, [&] {
                              return exporter::MetricsServer::start(
                                  reactor, common.metrics, password, std::move(sources),
@@ -213,17 +213,16 @@ config::Group describe_metrics(CommonSettings& settings) {
             "Counters for Prometheus.",
             {config::text("listen", settings.metrics,
                           "HOST:PORT of an HTTP server that answers /metrics; empty: none. The "
-                          "metrics name tenants and show their activity, so they need a "
-                          "password."),
-             config::text("password_file", settings.metrics_password_file,
-                          "A file whose first line is the password of scrapers, with any user "
-                          "name (HTTP basic authentication). If it does not exist, it is "
-                          "created. The password is sent in clear text: listen on loopback, or "
-                          "behind a proxy with TLS."),
-             config::count("trace_every", settings.trace_every, 0, 1'000'000'000,
-                           "One of this many requests is traced; 0: none. The HTTP server answers "
-                           "/traces with the latest 256 of them, step by step, as a file for "
-                           "Perfetto.")}};
+                          "metrics name tenants and show their activity, so they need a password."),
+             config::text(
+                 "password_file", settings.metrics_password_file,
+                 "A file whose first line is the password of scrapers, with any user name (HTTP "
+                 "basic authentication). If it does not exist, it is created. The password is sent "
+                 "in clear text: listen on loopback, or behind a proxy with TLS."),
+             config::count(
+                 "trace_every", settings.trace_every, 0, 1'000'000'000,
+                 "One of this many requests is traced; 0: none. The HTTP server answers /traces "
+                 "with the latest 256 of them, step by step, as a file for Perfetto.")}};
 }
 
 config::Group describe_service(CommonSettings& settings) {
@@ -234,19 +233,19 @@ config::Group describe_service(CommonSettings& settings) {
                           "How long a thread without work polls before it sleeps. It polls less "
                           "often if that finds none. 0: never."),
          config::duration("drain", settings.drain, 0s, 50s,
-                          "How long requests of the control plane may take to end when the "
-                          "process stops. After a minute, systemd and `ros2store down` end it."),
-         config::count("connections", settings.connections, 1, 65'536,
-                       "Connections of the data plane in all. One of each tenant is admitted "
-                       "beyond that. One over shm has 2 MiB of address space when it is idle, and "
-                       "one file descriptor."),
+                          "How long requests of the control plane may take to end when the process "
+                          "stops. After a minute, systemd and `ros2store down` end it."),
+         config::count(
+             "connections", settings.connections, 1, 65'536,
+             "Connections of the data plane in all. One of each tenant is admitted beyond that. "
+             "One over shm has 2 MiB of address space when it is idle, and one file descriptor."),
          config::count("connections_of_tenant", settings.connections_of_tenant, 1, 65'536,
-                       "Connections of one tenant, and no more than are left for others. A "
-                       "subject without a tenant counts as one."),
-         config::count("connections_of_user", settings.connections_of_user, 1, 65'536,
-                       "Connections of one user of this machine within a tenant, and no more than "
-                       "are left for the tenant's others. Over a network a subject counts as a "
-                       "user.")}};
+                       "Connections of one tenant, and no more than are left for others. A subject "
+                       "without a tenant counts as one."),
+         config::count(
+             "connections_of_user", settings.connections_of_user, 1, 65'536,
+             "Connections of one user of this machine within a tenant, and no more than are left "
+             "for the tenant's others. Over a network a subject counts as a user.")}};
 }
 
 int run_daemon(int count, char** arguments, const Program& program) {

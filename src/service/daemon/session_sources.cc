@@ -22,10 +22,22 @@ constexpr size_t containers_shown_max = 4;  // in a label
 struct Work {
     std::array<uint64_t, rpc::GuestMetrics::kinds.size()> requests{};
     uint64_t bytes = 0, busy_ns = 0;
+    NotDurable not_durable{};
     void add(const rpc::GuestMetrics& more) {
         for (size_t i = 0; i < requests.size(); ++i) requests[i] += more.requests[i].value();
         bytes += more.bytes.value();
         busy_ns += more.busy_ns.value();
+    }
+    void add(const Work& more) {
+        for (size_t i = 0; i < requests.size(); ++i) requests[i] += more.requests[i];
+        bytes += more.bytes;
+        busy_ns += more.busy_ns;
+        add(more.not_durable);
+    }
+    void add(const NotDurable& more) {
+        not_durable.changes += more.changes;
+        not_durable.bytes += more.bytes;
+        not_durable.age = std::max(not_durable.age, more.age);
     }
 };
 
@@ -64,34 +76,44 @@ void list(const Labels& labels, const Work& work, std::vector<exporter::Source>&
                                      "Requests of a session, by kind", count);
                            }});
     }
-    sources.push_back({.labels = labels, .list = [work](const MetricVisitor& visit) {
-                           visit("ros2store_session_bytes_total",
-                                 "Payload of the requests of a session", work.bytes);
-                           visit("ros2store_session_busy_seconds_total",
-                                 "Time of a session's requests, from arrival to reply",
-                                 work.busy_ns);
-                       }});
+    sources.push_back(
+        {.labels = labels, .list = [work](const MetricVisitor& visit) {
+             visit("ros2store_session_bytes_total", "Payload of the requests of a session",
+                   work.bytes);
+             visit("ros2store_session_busy_seconds_total",
+                   "Time of a session's requests, from arrival to reply", work.busy_ns);
+             const NotDurable& not_durable = work.not_durable;
+             visit("ros2store_session_volatile_changes",
+                   "Acknowledged changes of a session that are not durable yet",
+                   not_durable.changes);
+             visit("ros2store_session_volatile_bytes", "Their payload", not_durable.bytes);
+             visit("ros2store_session_volatile_milliseconds",
+                   "For so long the first of them has waited",
+                   static_cast<uint64_t>(not_durable.age / std::chrono::milliseconds(1)));
+         }});
 }
 
 }  // namespace
 
 std::vector<exporter::Source> sources_of(const session::SessionTable& sessions,
-                                         const ContainersOf& containers_of) {
+                                         const ContainersOf& containers_of,
+                                         const NotDurableOf& not_durable_of) {
     std::vector<exporter::Source> sources;
     std::map<std::string, size_t, std::less<>> tenants;
     std::map<std::string, Work, std::less<>> summed;  // by tenant
     size_t listed = 0;
     for (const session::Session* const each : sessions.all()) {
         const std::string& tenant = each->tenant_name();
+        Work work;
+        work.add(*each->metrics);
+        work.add(not_durable_of(*each));
         if (!tenants.contains(tenant) && tenants.size() == tenants_max) {
-            summed[std::string(others)].add(*each->metrics);
+            summed[std::string(others)].add(work);
         } else if (listed == in_all_max || tenants[tenant] == sessions_max) {
-            summed[tenant].add(*each->metrics);
+            summed[tenant].add(work);
         } else {
             ++listed;
             ++tenants[tenant];
-            Work work;
-            work.add(*each->metrics);
             list(labels_of(tenant, std::to_string(each->id.value), each->request.program,
                            container_of(each->request.pool, containers_of(*each))),
                  work, sources);

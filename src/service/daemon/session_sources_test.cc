@@ -27,7 +27,9 @@ struct Rig {
     // By name and labels.
     std::map<std::string, uint64_t> read(const std::vector<std::string>& containers) {
         std::map<std::string, uint64_t> values;
-        const auto all = sources_of(sessions, [&](const session::Session&) { return containers; });
+        const auto all = sources_of(
+            sessions, [&](const session::Session&) { return containers; },
+            [&](const session::Session&) { return not_durable; });
         for (const exporter::Source& source : all) {
             std::string labels;
             for (const auto& [name, text] : source.labels) {
@@ -40,6 +42,7 @@ struct Rig {
         return values;
     }
 
+    NotDurable not_durable;  // of each session
     sim::World world{1};
     session::TicketTable tickets;
     session::SessionTable sessions;
@@ -51,6 +54,7 @@ TEST(SessionSources, RequestsAreCountedByKindAndOwner) {
     metrics.add(admission::Work::read, 4096, 2ms);
     metrics.add(admission::Work::read, 4096, 2ms);
     metrics.add(admission::Work::change, 0, 1ms);
+    rig.not_durable = {.changes = 3, .bytes = 70, .age = 250ms};
     const auto values = rig.read({"b", "a", "b"});
     const std::string labels = " tenant=CN=a process=fio, process 7 container=pool/a, pool/b";
     EXPECT_EQ(values.at("ros2store_session_requests_total" + labels + " kind=read"), 2U);
@@ -58,6 +62,9 @@ TEST(SessionSources, RequestsAreCountedByKindAndOwner) {
     EXPECT_EQ(values.at("ros2store_session_requests_total" + labels + " kind=write"), 0U);
     EXPECT_EQ(values.at("ros2store_session_bytes_total" + labels), 8192U);
     EXPECT_EQ(values.at("ros2store_session_busy_seconds_total" + labels), 5'000'000U);
+    EXPECT_EQ(values.at("ros2store_session_volatile_changes" + labels), 3U);
+    EXPECT_EQ(values.at("ros2store_session_volatile_bytes" + labels), 70U);
+    EXPECT_EQ(values.at("ros2store_session_volatile_milliseconds" + labels), 250U);
 }
 
 TEST(SessionSources, FurtherSessionsOfATenantAreAddedUp) {
@@ -81,8 +88,9 @@ TEST(SessionSources, AllHaveBounds) {
     for (int tenant = 0; tenant < 70; ++tenant) {
         for (int i = 0; i < 20; ++i) rig.open(fmt::format("CN={}", tenant)).bytes.add(1);
     }
-    const auto all = sources_of(rig.sessions,
-                                [](const session::Session&) { return std::vector<std::string>{}; });
+    const auto all = sources_of(
+        rig.sessions, [](const session::Session&) { return std::vector<std::string>{}; },
+        [](const session::Session&) { return NotDurable{}; });
     EXPECT_LE(all.size(), 5U * (512 + 64 + 1));
     uint64_t bytes = 0;
     for (const auto& [name, value] : rig.read({"a", "b", "c", "d", "e", "f"})) {

@@ -153,7 +153,7 @@ inline constexpr auto read_answer_fields = [](auto& io, auto& item, auto& crc) {
 };
 
 inline constexpr auto block_fields = [](auto& io, auto& block) {
-    io.text("key", block.key, object::block_key_bytes_max);
+    io.text("key", block.key, block_key_text_max);
     io("length, of a put", block.length);
     io("CRC32C of its bytes", block.crc);
 };

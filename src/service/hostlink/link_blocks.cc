@@ -41,7 +41,7 @@ Task<Result<>> LinkClient::send_blocks(const Call& call, fs::BlockWork work,
         const ConstBytes bytes = item.window.bytes();
         object::Checksums pieces;
         ROS2S_CO_TRY(co_await object::array_checksums_in_slices(summing_, call, 0, bytes, pieces));
-        sent.push_back({.key = item.key,
+        sent.push_back({.key = item.key.substr(0, block_key_text_max),
                         .length = bytes.size(),
                         .crc = object::combined_checksum(0, bytes.size(), pieces)});
         if (!bytes.empty()) payload.push_back(bytes);

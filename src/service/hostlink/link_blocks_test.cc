@@ -160,6 +160,41 @@ Task<> false_host(BlockStage& stage) {
 }
 TEST(LinkBlocks, BytesThatAreNotAsAnnouncedAreNotPut) { BlockStage().run(false_host); }
 
+// One key that is none does not refuse the others.
+Task<> wrong_keys(BlockStage& stage) {
+    const std::string long_key(65, 'k'), longest(1 << 20, 'k');
+    for (const BlockWork work :
+         {BlockWork::put, BlockWork::look, BlockWork::touch, BlockWork::pin, BlockWork::remove}) {
+        stage.fill(6, 100);
+        stage.items[1].key = "";
+        stage.items[3].key = long_key;
+        stage.items[4].key = longest;
+        EXPECT_EQ(co_await stage.work(stage.host, work), std::nullopt);
+        EXPECT_EQ(stage.fine(), 3U);
+        for (const size_t i : {1, 3, 4}) {
+            EXPECT_EQ(stage.items[i].status, Result<>(fail(Code::invalid))) << i;
+        }
+    }
+}
+TEST(LinkBlocks, KeysOfWrongSizeAreRefusedAlone) { BlockStage().run(wrong_keys); }
+
+// Each key once, or as often as it is in the batch.
+Task<> same_keys(BlockStage& stage) {
+    for (const BlockWork work : {BlockWork::put, BlockWork::look, BlockWork::touch, BlockWork::pin,
+                                 BlockWork::unpin, BlockWork::remove}) {
+        stage.fill(1024, 10);
+        for (size_t i = 0; i < stage.items.size(); ++i) {
+            stage.items[i].key = stage.keys[i % 4];
+            stage.items[i].window = stage.items[i % 4].window;
+        }
+        EXPECT_EQ(co_await stage.work(stage.host, work), std::nullopt);
+        EXPECT_EQ(stage.fine(), 1024U);
+    }
+    EXPECT_EQ(co_await stage.work(stage.host, BlockWork::look), std::nullopt);
+    EXPECT_EQ(stage.fine(), 0U);
+}
+TEST(LinkBlocks, KeyMayBeInABatchManyTimes) { BlockStage().run(same_keys); }
+
 Task<> no_blocks(Stage& stage) {
     BlockItem item{.key = "k"};
     const auto done = co_await stage.host.link->blocks({}, BlockWork::look, {&item, 1}, {});

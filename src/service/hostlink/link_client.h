@@ -206,13 +206,19 @@ class LinkClient final : public fs::FileSystem {
                                                         const object::Lock& lock, fs::LockHow how);
     Task<Result<std::optional<object::Lock>>> ask_lock(const Call& call, fs::FileHandle handle,
                                                        const object::Lock& lock, fs::LockHow how);
-    static Task<> restore_lock(LinkClient& self, fs::FileHandle handle, NodeId node,
-                               object::Lock lock);
+    struct NodeLocks;
+    class NodeLocksUse;
+    [[nodiscard]] bool is_uncertain(NodeId node, LockOwner owner) const;
+    void set_uncertain(NodeLocks& locks, fs::FileHandle handle, NodeId node,
+                       const object::Lock& lock);
+    Task<Result<>> restore_locks(const Call& call, NodeId node, NodeLocks& locks);
+    static Task<> restore_in_time(LinkClient& self, NodeId node);
+    void note_owner(Open& file, LockOwner owner) const;
     void set_own(NodeId node, const object::Lock& lock);
     void end_refused_upgrade(NodeId node, object::Lock lock,
                              const Result<std::optional<object::Lock>>& done);
     [[nodiscard]] bool has_lost_lock(const Open& file) const;
-    void end_locks(const Open& file, bool are_lost);
+    void end_locks(fs::FileHandle handle, const Open& file, bool are_lost);
     Task<Result<uint64_t>> read_part(const Call& call, fs::FileHandle handle, Bytes into,
                                      uint64_t offset);
     // A request about names: sends the body with the mount's number. Returns where it was done.
@@ -254,6 +260,17 @@ class LinkClient final : public fs::FileSystem {
     const Options options_;
     std::map<fs::FileHandle, Open> open_;
     std::map<std::pair<NodeId, LockOwner>, std::vector<object::Lock>> locked_;
+    // Requests about the locks of a node go one after the other.
+    struct NodeLocks {
+        explicit NodeLocks(Reactor& reactor) : turn(reactor, 1) {}
+        Semaphore turn;
+        // What the server may have done, or not.
+        std::vector<std::pair<fs::FileHandle, object::Lock>> uncertain;
+        bool restores = false;
+        uint64_t unlocks = 0;  // so many ended without the turn
+        size_t uses = 0;
+    };
+    std::map<NodeId, NodeLocks> node_locks_;
     fs::LockWaits lock_waits_{reactor_};
     std::set<std::pair<NodeId, LockOwner>> lost_;  // those that have lost locks
     uint64_t last_handle_ = 0;

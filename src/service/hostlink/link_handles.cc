@@ -106,7 +106,7 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     const fs::FileHandle there = found->second.there;
     const bool waits = found->second.unsynced;
     const bool is_here = is_leased(found->second);
-    end_locks(found->second, false);
+    end_locks(handle, found->second, false);
     open_.erase(found);
     if (is_here) co_return Result<>{};
     Result<> closed;
@@ -247,7 +247,7 @@ Task<Result<>> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
         (*still)->there = again->opened.handle;
         (*still)->place = again->place;
         (*still)->cookie_base = (*still)->cookie_most;
-        end_locks(**still, true);
+        end_locks(handle, **still, true);
     }
 }
 

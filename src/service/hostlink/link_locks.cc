@@ -13,6 +13,22 @@ namespace ros2s::hostlink {
 using object::Lock;
 using object::LockMode;
 
+namespace {
+
+// `busy`: the store has just been opened, and awaits others.
+bool may_pass_later(const Error& error) {
+    return fs::may_be_done(error) || error.code == Code::busy;
+}
+// The owner has no lock of the file.
+Lock nothing_of(Lock lock) {
+    lock.mode = LockMode::none;
+    lock.first = 0;
+    lock.last = UINT64_MAX;
+    return lock;
+}
+
+}  // namespace
+
 Task<Result<std::optional<Lock>>> LinkClient::lock(const Call& call, fs::FileHandle handle,
                                                    const Lock& lock, fs::LockHow how) {
     ROS2S_CO_TRY_ASSIGN(const Open* const file, opened(handle));
@@ -37,6 +53,25 @@ Task<Result<std::optional<Lock>>> LinkClient::ask_lock(const Call& call, fs::Fil
     co_return reader.value;
 }
 
+// While it exists, the node's entry stays. Without uses it stays while something is uncertain.
+class LinkClient::NodeLocksUse {
+  public:
+    NodeLocksUse(LinkClient& client, NodeId node)
+        : client_(client), entry_(client.node_locks_.try_emplace(node, client.reactor_).first) {
+        ++locks().uses;
+    }
+    NodeLocksUse& operator=(NodeLocksUse&&) = delete;
+    ~NodeLocksUse() {
+        --locks().uses;
+        if (locks().uses == 0 && locks().uncertain.empty()) client_.node_locks_.erase(entry_);
+    }
+    [[nodiscard]] NodeLocks& locks() const { return entry_->second; }
+
+  private:
+    LinkClient& client_;
+    std::map<NodeId, NodeLocks>::iterator entry_;
+};
+
 Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::FileHandle handle,
                                                         const Lock& lock, fs::LockHow how) {
     ROS2S_CO_TRY_ASSIGN(const Open* const file, opened(handle));
@@ -45,19 +80,37 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
     const bool unlocks = lock.mode == LockMode::none;
     if (unlocks && how == fs::LockHow::test) co_return std::nullopt;
     if (unlocks && lock.first == 0 && lock.last == UINT64_MAX) lost_.erase({node, owner});
-    const auto found = locked_.find({node, owner});
-    if (unlocks && found == locked_.end()) co_return std::nullopt;
+    const auto has_nothing = [&] {
+        return unlocks && !locked_.contains({node, owner}) && !is_uncertain(node, owner);
+    };
+    if (has_nothing()) co_return std::nullopt;
+    const NodeLocksUse use(*this, node);
+    NodeLocks& locks = use.locks();
+    if (const auto acquired = co_await locks.turn.acquire_for(call); !acquired) {
+        // The owner goes on without the lock.
+        if (unlocks && opened(handle)) {
+            ++locks.unlocks;
+            set_own(node, lock);
+            set_uncertain(locks, handle, node, lock);
+        }
+        co_return fail(acquired.error());
+    }
+    const SemaphoreHold turn(locks.turn);
+    if (const auto restored = co_await restore_locks(call, node, locks); !restored && !unlocks) {
+        co_return fail(restored.error());
+    }
+    ROS2S_CO_TRY(opened(handle));
+    if (has_nothing()) co_return std::nullopt;
     // A lock that the owner sets meanwhile is not part of the unlock.
-    const auto before = unlocks ? found->second : std::vector<Lock>{};
+    const auto before = unlocks ? locked_[{node, owner}] : std::vector<Lock>{};
     if (unlocks) set_own(node, lock);
+    const uint64_t unlocked = locks.unlocks;
     auto done = co_await ask_lock(call, handle, lock, how);
     if (how == fs::LockHow::test) co_return done;
     if (!done && !opened(handle)) co_return done;
     end_refused_upgrade(node, lock, done);
     if (!done && fs::may_be_done(done.error())) {
-        if (object::sharing_rules.restore_unknown) {
-            (void)closers_.try_spawn(restore_lock(*this, handle, node, lock));
-        }
+        set_uncertain(locks, handle, node, lock);
     } else if (!done) {
         for (const Lock& each : before) set_own(node, each);
     }
@@ -66,10 +119,26 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
     if (!done || unlocks || done->has_value()) co_return done;
     const auto still = opened(handle);
     if (!still) co_return done;
+    if (locks.unlocks != unlocked) {
+        set_uncertain(locks, handle, node, lock);
+        co_return done;
+    }
     set_own(node, lock);
-    auto& owners = (*still)->lock_owners;
-    if (std::ranges::find(owners, owner) == owners.end()) owners.push_back(owner);
+    note_owner(**still, owner);
     co_return done;
+}
+
+// Programs choose the numbers of owners.
+void LinkClient::note_owner(Open& file, LockOwner owner) const {
+    auto& owners = file.lock_owners;
+    if (std::ranges::find(owners, owner) != owners.end()) return;
+    if (owners.size() > 16 + 2 * (locked_.size() + lost_.size())) {
+        std::erase_if(owners, [&](const LockOwner& each) {
+            const std::pair key{file.node, each};
+            return !locked_.contains(key) && !lost_.contains(key);
+        });
+    }
+    owners.push_back(owner);
 }
 
 // The server ends the lock that the owner had, too, if it does not grant this one.
@@ -83,21 +152,64 @@ void LinkClient::end_refused_upgrade(NodeId node, Lock lock,
     lock_waits_.lock_ends(node);
 }
 
-// Until the server has what the owner has here, or the file is closed.
-Task<> LinkClient::restore_lock(LinkClient& self, fs::FileHandle handle, NodeId node, Lock lock) {
-    constexpr Duration pause = std::chrono::milliseconds(100);
-    while (self.opened(handle) && !self.is_closing()) {
-        const Call call{.deadline = self.reactor_.now() + self.options_.close_within};
-        const auto found = self.locked_.find({node, LockOwner{lock.space, lock.owner}});
-        const auto own = found == self.locked_.end() ? std::vector<Lock>{} : found->second;
-        bool is_done = true;
+bool LinkClient::is_uncertain(NodeId node, LockOwner owner) const {
+    const auto found = node_locks_.find(node);
+    return found != node_locks_.end() &&
+           std::ranges::any_of(found->second.uncertain, [&](const auto& each) {
+               return LockOwner{each.second.space, each.second.owner} == owner;
+           });
+}
+
+// Without room for the restoration, the next lock of the node does it.
+void LinkClient::set_uncertain(NodeLocks& locks, fs::FileHandle handle, NodeId node,
+                               const Lock& lock) {
+    if (!object::sharing_rules.restore_unknown) return;
+    locks.uncertain.emplace_back(handle, lock);
+    if (std::exchange(locks.restores, true)) return;
+    if (!closers_.try_spawn(restore_in_time(*this, node))) locks.restores = false;
+}
+
+// With the turn: what the server has becomes what the owners have here.
+Task<Result<>> LinkClient::restore_locks(const Call& call, NodeId node, NodeLocks& locks) {
+    while (!locks.uncertain.empty()) {
+        const auto unknown = locks.uncertain.back();
+        locks.uncertain.pop_back();
+        const auto& [handle, lock] = unknown;
+        const std::pair key{node, LockOwner{lock.space, lock.owner}};
+        const auto found = locked_.find(key);
+        const auto own = found == locked_.end() ? std::vector<Lock>{} : found->second;
         for (const Lock& step : object::steps_back(own, lock)) {
-            const auto done = co_await self.ask_lock(call, handle, step, fs::LockHow::now);
-            is_done = is_done && (done || !fs::may_be_done(done.error()));
+            if (!opened(handle)) break;
+            auto done = co_await ask_lock(call, handle, step, fs::LockHow::now);
+            const bool is_refused = done ? done->has_value() : !may_pass_later(done.error());
+            const bool is_lost = is_refused && step.mode != LockMode::none;
+            if (is_lost) done = co_await ask_lock(call, handle, nothing_of(lock), fs::LockHow::now);
+            if (!done && may_pass_later(done.error())) {
+                locks.uncertain.push_back(unknown);
+                co_return fail(done.error());
+            }
+            if (!is_lost) continue;
+            locked_.erase(key);
+            lost_.insert(key);
+            break;
         }
-        if (is_done) co_return;
+    }
+    co_return Result<>{};
+}
+
+Task<> LinkClient::restore_in_time(LinkClient& self, NodeId node) {
+    constexpr Duration pause = std::chrono::milliseconds(100);
+    const NodeLocksUse use(self, node);
+    NodeLocks& locks = use.locks();
+    while (!self.is_closing()) {
+        const Call call{.deadline = self.reactor_.now() + self.options_.close_within};
+        if (co_await locks.turn.acquire_for(call)) {
+            const SemaphoreHold turn(locks.turn);
+            if (co_await self.restore_locks(call, node, locks)) break;
+        }
         co_await sleep_for(self.reactor_, pause);
     }
+    locks.restores = false;
 }
 
 void LinkClient::set_own(NodeId node, const Lock& lock) {
@@ -114,7 +226,12 @@ bool LinkClient::has_lost_lock(const Open& file) const {
 }
 
 // The handle is closed, or was opened again at another place.
-void LinkClient::end_locks(const Open& file, bool are_lost) {
+void LinkClient::end_locks(fs::FileHandle handle, const Open& file, bool are_lost) {
+    if (const auto found = node_locks_.find(file.node); found != node_locks_.end()) {
+        std::erase_if(found->second.uncertain,
+                      [&](const auto& each) { return each.first == handle; });
+        if (found->second.uses == 0 && found->second.uncertain.empty()) node_locks_.erase(found);
+    }
     if (!file.lock_owners.empty()) lock_waits_.lock_ends(file.node);
     for (const LockOwner& owner : file.lock_owners) {
         const bool had = locked_.erase({file.node, owner}) > 0;

@@ -45,6 +45,13 @@ Task<> changed_before_the_dpu(Stage& stage) {
         EXPECT_EQ(co_await read(offset, length), Result<uint64_t>(fail(Code::corrupt))) << offset;
         wire.flips_fetched = false;
     }
+    fs::ReadManyItem item{.name = "f", .window = Window::local(Bytes(bytes))};
+    wire.flips_fetched = true;
+    EXPECT_TRUE(co_await stage.host.link->read_many(call, fs::root_node, {&item, 1}));
+    EXPECT_EQ(item.status, Result<>(fail(Code::corrupt)));
+    wire.flips_fetched = false;
+    EXPECT_TRUE(co_await stage.host.link->read_many(call, fs::root_node, {&item, 1}));
+    EXPECT_TRUE(item.status);
     co_await stage.host.link->close({}, file);
 }
 TEST(HostLink, BytesChangedBeforeDpuAreRefusedByHost) { Stage().run(changed_before_the_dpu); }

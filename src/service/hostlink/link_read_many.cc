@@ -1,4 +1,6 @@
 // read_many: a request has as many files as fit into its payload, its body and its reply.
+#include <cstring>
+
 #include "link_ask.h"
 #include "ros2s/base/crc32c.h"
 
@@ -18,8 +20,9 @@ class ReadAnswers final : public rpc::ReplyReader {
         for (size_t i = 0; i < items_.size(); ++i) {
             fs::ReadManyItem& item = items_[i];
             const Bytes found = item.window.bytes().first(item.bytes);
-            if (reply.where != rpc::Reply::Payload::placed) {
-                std::ranges::copy(reply.payload.subspan(at, found.size()), found.begin());
+            if (reply.where != rpc::Reply::Payload::placed && !found.empty()) {
+                std::memcpy(found.data(), reply.payload.subspan(at, found.size()).data(),
+                            found.size());
             }
             const bool apart = reply.where == rpc::Reply::Payload::staged;
             at += apart ? item.window.length : found.size();

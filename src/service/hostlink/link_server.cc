@@ -411,37 +411,57 @@ Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
         if (item.window.length > request.sink_bytes() - windows) co_return fail(Code::invalid);
         windows += item.window.length;
     }
-    const rpc::PayloadMemory memory = request.memory(windows);
+    ROS2S_CO_TRY_ASSIGN(Payload payload, co_await sink(request));
+    Trace* const trace = payload.in_place() ? request.call().trace : nullptr;
+    const Span span(trace, reactor_, "dpu.in_place");
     uint64_t at = 0;
     for (fs::ReadManyItem& item : scratch.items) {
         const uint64_t length = item.window.length;
-        item.window = fs::Window::local(memory.bytes().subspan(at, length));
+        item.window = payload.window.slice(at, length);
         at += length;
     }
+    call.checksums = &scratch.checksums;
+    scratch.checksums.items.clear();
     ROS2S_CO_TRY(co_await entered.fs().read_many(call, asked.directory, scratch.items));
-    co_return co_await reply_items(request, scratch, memory.bytes());
+    co_return co_await reply_items(request, scratch, payload);
 }
 
-Task<Result<>> LinkServer::reply_items(rpc::Request& request, Scratch& scratch, Bytes memory) {
-    uint64_t payload = 0;
+// Computes checksums of the items, unless the file system knows them.
+Task<Result<>> LinkServer::sum_items(const Call& call, Scratch& scratch) {
+    object::Checksums& crcs = scratch.checksums.items;
+    if (crcs.size() == scratch.items.size()) co_return Result<>{};
+    crcs.clear();
     SliceCount slices(reactor_);
-    scratch.checksums.pieces.clear();
-    for (fs::ReadManyItem& item : scratch.items) {
-        if (!item.status) item.bytes = 0;
+    for (const fs::ReadManyItem& item : scratch.items) {
         const ConstBytes found = item.window.bytes().first(item.bytes);
         co_await slices.add(found.size());
-        ROS2S_CO_TRY_ASSIGN(const uint32_t crc,
-                            found.size() <= slice_bytes
-                                ? crc32c(found)
-                                : co_await long_checksum(request.call(), found));
-        scratch.checksums.pieces.push_back(crc);
-        payload += item.bytes;
+        ROS2S_CO_TRY_ASSIGN(const uint32_t crc, found.size() <= slice_bytes
+                                                    ? crc32c(found)
+                                                    : co_await long_checksum(call, found));
+        crcs.push_back(crc);
     }
+    co_return Result<>{};
+}
+
+Task<Result<>> LinkServer::reply_items(rpc::Request& request, Scratch& scratch, Payload& payload) {
+    uint64_t bytes = 0;
+    for (fs::ReadManyItem& item : scratch.items) {
+        if (!item.status) item.bytes = 0;
+        bytes += item.bytes;
+    }
+    ROS2S_CO_TRY(co_await sum_items(request.call(), scratch));
     const ConstBytes body =
-        encode_read_answers(scratch.answer, scratch.items, scratch.checksums.pieces);
+        encode_read_answers(scratch.answer, scratch.items, scratch.checksums.items);
     metrics_.reads.add(scratch.items.size());
-    metrics_.read_bytes.add(payload);
-    if (request.fits_inline(body.size(), payload)) {
+    metrics_.read_bytes.add(bytes);
+    count(payload, bytes);
+    if (payload.in_place()) {
+        payload.theirs.end();
+        co_await request.reply_placed(body, bytes);
+        co_return Result<>{};
+    }
+    const Bytes memory = payload.window.bytes();
+    if (request.fits_inline(body.size(), bytes)) {
         // Together at the front of the memory.
         size_t end = 0;
         for (const fs::ReadManyItem& item : scratch.items) {
@@ -461,7 +481,7 @@ Task<Result<>> LinkServer::reply_items(rpc::Request& request, Scratch& scratch, 
         ROS2S_CO_TRY(co_await request.place(begin, memory.subspan(begin, end - begin)));
         begin = offset;
     }
-    co_await request.reply_placed(body, payload);
+    co_await request.reply_placed(body, bytes);
     co_return Result<>{};
 }
 

@@ -16,7 +16,8 @@
 // - With placement `dpu` the file system works on memory of this process, and memory of the host is
 //   read once. With placement `host` it works on the host's memory, which the host can change at
 //   any time. Stores check copies of their own (object::Window::shared), so the host can damage
-//   only its own data.
+//   only its own data. A file system decides whether the caller may read before it puts bytes
+//   there.
 // - An update that has begun is finished, whatever happens to its connection. Its answer is kept
 //   for a repetition.
 #pragma once
@@ -36,7 +37,7 @@
 namespace ros2s::hostlink {
 
 // The memory that has a host's payload while the file system works on it. Payload that travels in
-// the request or its answer, and many files in one request, are always in the DPU's memory.
+// the request or its answer is always in the DPU's memory.
 enum class Placement : uint8_t {
     dpu,   // in memory of this process: copied once from or to the host's memory
     host,  // in the host's memory, if the provider has it mapped; otherwise as `dpu`
@@ -105,8 +106,8 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
         static constexpr size_t kept_bytes_max = size_t{64} << 10;
         // Without texts in `items`, which are removed before it is kept.
         [[nodiscard]] size_t bytes() const {
-            return answer.capacity() + checksums.pieces.capacity() * sizeof(uint32_t) +
-                   items.capacity() * sizeof(items[0]);
+            return answer.capacity() + items.capacity() * sizeof(items[0]) +
+                   (checksums.pieces.capacity() + checksums.items.capacity()) * sizeof(uint32_t);
         }
         Buffer answer;
         std::vector<fs::ReadManyItem> items;
@@ -188,7 +189,8 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     // Receives the bytes of a put, and verifies them.
     Task<Result<>> receive_blocks(rpc::Request& request, std::span<const SentBlock> sent,
                                   Bytes memory, std::span<fs::BlockItem> items);
-    Task<Result<>> reply_items(rpc::Request& request, Scratch& scratch, Bytes memory);
+    Task<Result<>> sum_items(const Call& call, Scratch& scratch);
+    Task<Result<>> reply_items(rpc::Request& request, Scratch& scratch, Payload& payload);
     // For more than a slice. Errors: cancelled, deadline.
     Task<Result<uint32_t>> long_checksum(const Call& call, ConstBytes bytes);
 

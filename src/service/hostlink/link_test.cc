@@ -137,8 +137,7 @@ Task<> refused_requests(Stage& stage) {
               "audit: the request make_directory of CN=host () in pool/container was refused: "
               "read-only [session=" +
                   session +
-                  " tenant=\"CN=host\" action=change pool=pool "
-                  "container=container node=" +
+                  " tenant=\"CN=host\" action=change pool=pool container=container node=" +
                   std::to_string(fs::root_node.value) + " decision=refused reason=EROFS]");
     for (int i = 0; i < 100; ++i) EXPECT_FALSE(co_await refused());
     EXPECT_LE(log.size(), 2 * session::audit_lines_per_second_max) << "of two seconds at most";

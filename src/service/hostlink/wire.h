@@ -14,6 +14,7 @@
 
 #include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/object/blocks.h"
 #include "ros2s/rpc/body.h"
 #include "ros2s/session/mounts.h"
 
@@ -173,6 +174,8 @@ struct BlocksBody {
     fs::BlockWork work{};
     uint64_t pinned_for_ns = 0;
 };
+// A key that is too long is still too long when it is cut here.
+inline constexpr size_t block_key_text_max = object::block_key_bytes_max + 1;
 struct SentBlock {
     std::string_view key;  // after reading, a view into the request's body
     uint64_t length = 0;   // of a put

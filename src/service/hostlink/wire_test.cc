@@ -311,9 +311,9 @@ TEST(LinkWire, OversizedNamesAreRefused) {
         return !rpc::read(sent, blocks_fields, body, blocks);
     };
     EXPECT_TRUE(are_refused({}, std::vector<SentBlock>(fs::blocks_together_max + 1)));
-    EXPECT_TRUE(are_refused({}, {{.key = std::string_view(long_name).substr(0, 65)}}));
+    EXPECT_TRUE(are_refused({}, {{.key = std::string_view(long_name).substr(0, 66)}}));
     EXPECT_TRUE(are_refused(static_cast<fs::BlockWork>(6), {}));
-    EXPECT_FALSE(are_refused({}, {{.key = std::string_view(long_name).substr(0, 64)}}));
+    EXPECT_FALSE(are_refused({}, {{.key = std::string_view(long_name).substr(0, 65)}}));
     // A value without its flag, and a flag that is neither 0 nor 1.
     Buffer open, none;
     open.resize(rpc::build(buffer, open_fields, OpenBody{}).size());

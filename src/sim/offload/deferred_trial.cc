@@ -12,7 +12,7 @@
 #include "ros2s/sim/crash_plan.h"
 #include "ros2s/sim/no_call.h"
 #include "ros2s/sim/remote/store_client.h"
-#include "ros2s/sim/trace_hash.h"
+#include "trial_parts.h"
 
 namespace ros2s::sim {
 namespace {
@@ -52,20 +52,14 @@ class DeferredTrial {
     std::optional<CrashPlan> next_crash(bool in_recovery);
     Task<> prepare();
     Task<> mount(size_t number);
-    Task<std::unique_ptr<fs::FileSystem>> mount_directly();
     Task<> judge();
     static Task<> work(DeferredTrial& self, size_t number, Random random);
     static Task<> kill_storage(DeferredTrial& self, Random random);
     static Task<> lose_connections(DeferredTrial& self, Random random);
-    Task<> pause(Random& random, Duration most) {
-        co_await sleep_for(world_.core(),
-                           Duration(random.below(static_cast<uint64_t>(most.count()))));
-    }
     [[nodiscard]] bool is_condemned() const {
         return !report_.problems.empty() || !shared_.problems().empty() ||
                !storage_.problems().empty();
     }
-    void note(size_t number, std::string_view what, const Result<>& done);
 
     World& world_;
     Random random_;
@@ -77,6 +71,7 @@ class DeferredTrial {
     std::vector<std::unique_ptr<Client>> clients_;
     SharedWork shared_;
     TraceHash trace_;
+    CallNotes notes_{world_, report_.problems, &trace_};
     bool armed_ = false;
     bool over_ = false;
 };
@@ -129,7 +124,7 @@ Task<> DeferredTrial::prepare() {
     const object::ContainerRecord record{.id = storage_.container(), .properties = {.label = "c"}};
     ROS2S_CHECK(co_await fs::set_durability(no_call, world_.core(), storage_.store(), record,
                                             fs::Durability::fsync, report));
-    const auto files = co_await mount_directly();
+    const auto files = co_await mount_directly(world_, storage_, report_.problems);
     ROS2S_CHECK(files && co_await shared_.prepare(*files));
     co_await files->close_all();
 }
@@ -152,19 +147,10 @@ Task<> DeferredTrial::mount(size_t number) {
     client.files = std::move(*files);
 }
 
-Task<std::unique_ptr<fs::FileSystem>> DeferredTrial::mount_directly() {
-    Report report;
-    auto files = co_await fs::Dfs::mount(no_call, storage_.store(), storage_.container(),
-                                         world_.core(), {}, report);
-    if (files) co_return std::move(*files);
-    report_.problems.push_back("the file system does not mount: " + report.text());
-    co_return nullptr;
-}
-
 // What the mounts see, and then what is durable.
 Task<> DeferredTrial::judge() {
     for (size_t i = 0; i < clients_.size() && !is_condemned(); ++i) {
-        note(i, "finish", co_await clients_[i]->directory->finish());
+        notes_.add(i, "finish", co_await clients_[i]->directory->finish());
     }
     for (const auto& client : clients_) {
         if (!is_condemned()) co_await shared_.judge(*client->files);
@@ -179,7 +165,8 @@ Task<> DeferredTrial::judge() {
     while (!storage_.is_up()) co_await sleep_for(world_.core(), 1ms);
     storage_.kill();
     while (!storage_.is_up()) co_await sleep_for(world_.core(), 1ms);
-    const auto files = is_condemned() ? nullptr : co_await mount_directly();
+    const auto files =
+        is_condemned() ? nullptr : co_await mount_directly(world_, storage_, report_.problems);
     if (!files) co_return;
     co_await shared_.judge(*files);
     for (const auto& client : clients_) {
@@ -194,33 +181,23 @@ Task<> DeferredTrial::judge() {
 
 Task<> DeferredTrial::work(DeferredTrial& self, size_t number, Random random) {
     Client& client = *self.clients_[number];
-    self.note(number, "begin", co_await client.directory->begin());
+    self.notes_.add(number, "begin", co_await client.directory->begin());
     while (!self.over_ && !self.is_condemned()) {
         if (random.one_in(3)) {
-            self.note(number, "shared", co_await self.shared_.step(number, *client.files, random));
+            self.notes_.add(number, "shared",
+                            co_await self.shared_.step(number, *client.files, random));
         } else {
             const Result<> done = co_await client.directory->step();
-            self.note(number, client.directory->what(), done);
+            self.notes_.add(number, client.directory->what(), done);
         }
-        if (random.one_in(8)) co_await self.pause(random, pause_longest);
+        if (random.one_in(8)) co_await pause(self.world_, random, pause_longest);
     }
-}
-
-void DeferredTrial::note(size_t number, std::string_view what, const Result<>& done) {
-    if (!done) {
-        report_.problems.push_back(
-            fmt::format("client {}: {}: {}", number, what, describe(done.error())));
-    }
-    trace_.add(number);
-    trace_.add(what);
-    trace_.add(done ? 0 : 1 + static_cast<uint64_t>(done.error().code));
-    trace_.add(static_cast<uint64_t>(world_.now().time_since_epoch().count()));
 }
 
 // Sometimes again at once, while changes are repeated.
 Task<> DeferredTrial::kill_storage(DeferredTrial& self, Random random) {
     while (true) {
-        co_await self.pause(random, random.one_in(3) ? 300ms : between_losses);
+        co_await pause(self.world_, random, random.one_in(3) ? 300ms : between_losses);
         if (self.over_) co_return;
         ++self.report_.storage_kills;
         self.storage_.kill();
@@ -229,7 +206,7 @@ Task<> DeferredTrial::kill_storage(DeferredTrial& self, Random random) {
 
 Task<> DeferredTrial::lose_connections(DeferredTrial& self, Random random) {
     while (true) {
-        co_await self.pause(random, between_losses);
+        co_await pause(self.world_, random, between_losses);
         if (self.over_) co_return;
         self.network_.kill(fmt::format("client {}", random.below(self.clients_.size())));
     }

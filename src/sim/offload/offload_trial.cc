@@ -9,10 +9,10 @@
 
 #include "app_host.h"
 #include "directory_work.h"
-#include "ros2s/fs/dfs.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/sim/crash_plan.h"
 #include "ros2s/sim/no_call.h"
+#include "trial_parts.h"
 
 namespace ros2s::sim {
 namespace {
@@ -80,7 +80,6 @@ class OffloadTrial {
                 .next_crash = [this](bool in_recovery) { return next_crash(in_recovery); }};
     }
     std::optional<CrashPlan> next_crash(bool in_recovery);
-    Task<std::unique_ptr<fs::FileSystem>> mount_directly();
     Task<> begin();
     Task<> work(Nursery& working);
     Task<> wait_for_crashes();
@@ -89,11 +88,9 @@ class OffloadTrial {
     Task<> judge_files(fs::FileSystem& files);
     Task<> judge_space();
     static Task<> client(OffloadTrial& self, size_t number, Random random);
-    static Task<> pause(OffloadTrial& self, Random& random, Duration most);
     static Task<> kill_now_and_then(OffloadTrial& self, Dpu& dpu, Random random);
     static Task<> set_clocks(OffloadTrial& self, Random random);
     [[nodiscard]] std::vector<std::string> processes() const;
-    void note(size_t client, std::string_view what, const Result<>& done);
     [[nodiscard]] bool is_condemned() const {
         return !report_.problems.empty() || !shared_.problems().empty() ||
                !versioned_.problems().empty() || !storage_.problems().empty();
@@ -115,6 +112,7 @@ class OffloadTrial {
     SharedWork shared_;
     VersionedFiles versioned_;
     uint64_t free_bytes_ = 0;  // of the store, before any client worked
+    CallNotes notes_{world_, report_.problems, options_.trace};
     Pace pace_ = fast;
     bool armed_ = false;
     bool over_ = false;
@@ -136,7 +134,7 @@ Task<> OffloadTrial::run() {
     ROS2S_CHECK(co_await storage_.start());
     free_bytes_ = (co_await storage_.store().space(no_call, {}))->free_bytes;
     {
-        const auto files = co_await mount_directly();
+        const auto files = co_await mount_directly(world_, storage_, report_.problems);
         ROS2S_CHECK(files && co_await shared_.prepare(*files));
         if (options_.leases) ROS2S_CHECK(co_await versioned_.prepare(*files));
         co_await files->close_all();
@@ -237,7 +235,7 @@ Task<> OffloadTrial::judge() {
     report_.replayed = storage_.replayed();
     if (co_await storage_.start()) {
         co_await sleep_for(world_.core(), offload_grace);
-        if (const auto files = co_await mount_directly()) {
+        if (const auto files = co_await mount_directly(world_, storage_, report_.problems)) {
             co_await judge_files(*files);
             const Result<> removed = co_await remove_all(*files, fs::root_node);
             if (!removed) {
@@ -272,65 +270,37 @@ Task<> OffloadTrial::judge_space() {
                                            space ? space->free_bytes : 0, free_bytes_));
 }
 
-// On the store itself, without any layer between.
-Task<std::unique_ptr<fs::FileSystem>> OffloadTrial::mount_directly() {
-    Report report;
-    auto files = co_await fs::Dfs::mount(no_call, storage_.store(), storage_.container(),
-                                         world_.core(), {}, report);
-    if (files) co_return std::move(*files);
-    report_.problems.push_back("the file system does not mount: " + report.text());
-    co_return nullptr;
-}
-
 // ---- clients and kills ---------------------------------------------------------------------
 
 Task<> OffloadTrial::client(OffloadTrial& self, size_t number, Random random) {
     fs::FileSystem& files = self.hosts_[number % self.host_count_]->files();
     DirectoryWork& directory = *self.directories_[number];
     Result<> done = co_await directory.begin();
-    self.note(number, directory.what(), done);
+    self.notes_.add(number, directory.what(), done);
     while (done && !self.over_ && !self.is_condemned()) {
-        co_await pause(self, random, self.pace_.operations);
+        co_await pause(self.world_, random, self.pace_.operations);
         if (self.options_.leases && !random.one_in(4)) {
             done =
                 co_await self.versioned_.step(files, random.below(VersionedFiles::count), random);
-            self.note(number, "versioned", done);
+            self.notes_.add(number, "versioned", done);
         } else if (random.one_in(2)) {
             done = co_await directory.step();
             ++self.report_.operations;
-            self.note(number, directory.what(), done);
+            self.notes_.add(number, directory.what(), done);
         } else {
             done = co_await self.shared_.step(number, files, random);
-            self.note(number, "shared", done);
+            self.notes_.add(number, "shared", done);
         }
     }
     if (done && !self.is_condemned()) {
         done = co_await directory.finish();
-        self.note(number, directory.what(), done);
+        self.notes_.add(number, directory.what(), done);
     }
-}
-
-void OffloadTrial::note(size_t client, std::string_view what, const Result<>& done) {
-    if (!done) {
-        report_.problems.push_back(
-            fmt::format("client {}: {}: {}", client, what, describe(done.error())));
-    }
-    if (options_.trace == nullptr) return;
-    options_.trace->add(client);
-    options_.trace->add(what);
-    options_.trace->add(done ? 0 : 1 + static_cast<uint64_t>(done.error().code));
-    options_.trace->add(static_cast<uint64_t>(world_.now().time_since_epoch().count()));
-}
-
-Task<> OffloadTrial::pause(OffloadTrial& self, Random& random, Duration most) {
-    if (most == Duration{}) co_return;
-    co_await sleep_for(self.world_.core(),
-                       Duration(random.below(static_cast<uint64_t>(most.count()))));
 }
 
 Task<> OffloadTrial::kill_now_and_then(OffloadTrial& self, Dpu& dpu, Random random) {
     while (!self.over_) {
-        co_await pause(self, random, self.pace_.kills);
+        co_await pause(self.world_, random, self.pace_.kills);
         if (!self.over_) dpu.kill();
     }
 }
@@ -340,7 +310,7 @@ Task<> OffloadTrial::set_clocks(OffloadTrial& self, Random random) {
     const Duration offsets[] = {0s, 366 * 24h, -366 * 24h, 1h, -1ms};
     Duration of_storage{};
     while (!self.over_) {
-        co_await pause(self, random, self.pace_.kills);
+        co_await pause(self.world_, random, self.pace_.kills);
         const Duration offset = offsets[random.below(std::size(offsets))];
         const size_t machine = random.below(3);
         if (machine == 0) {

@@ -138,10 +138,8 @@ void SharedWork::judge_log(const std::string& text) {
             if (text.compare(at, expected.size(), expected) == 0) break;
         }
         if (client == clients_.size()) {
-            problems_.push_back(
-                fmt::format("at {} of the log is nothing that should come there: "
-                            "{}",
-                            at, text.substr(at, 20)));
+            problems_.push_back(fmt::format(
+                "at {} of the log is nothing that should come there: {}", at, text.substr(at, 20)));
             return;
         }
         at += record(client, next[client]).size();

@@ -1,16 +1,12 @@
 #include "sharing_trial.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "app_host.h"
-#include "ros2s/fs/dfs.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/sim/no_call.h"
-#include "ros2s/sim/trace_hash.h"
+#include "trial_parts.h"
 #include "versioned_files.h"
 
 namespace ros2s::sim {
@@ -66,7 +62,6 @@ class SharingTrial {
         return host.dpu->ends_of(host.app->client()) + storage_.starts_before(sharing_grace);
     }
     [[nodiscard]] int64_t draw_pace() { return paces[random_.below(std::size(paces))]; }
-    Task<std::unique_ptr<fs::FileSystem>> mount_directly();
     Task<> prepare();
     Task<> begin(Nursery& keeping);
     Task<> make_trouble();
@@ -81,10 +76,6 @@ class SharingTrial {
     static Task<> kill_dpus(SharingTrial& self, Random random);
     static Task<> cut_dpus_off(SharingTrial& self, Random random);
     static Task<> kill_storage(SharingTrial& self, Random random);
-    Task<> pause(Random& random, Duration most) {
-        co_await sleep_for(world_.core(),
-                           Duration(random.below(static_cast<uint64_t>(most.count()))));
-    }
     [[nodiscard]] bool is_condemned() const {
         return !report_.problems.empty() || !versioned_.problems().empty() ||
                !locks_.problems().empty() || !storage_.problems().empty();
@@ -92,7 +83,9 @@ class SharingTrial {
     [[nodiscard]] bool lives(size_t number) const {
         return !over_ && !is_condemned() && !hosts_[number].app->is_killed();
     }
-    void note(size_t number, std::string_view what, const Result<>& done);
+    void note(size_t host, std::string_view what, const Result<>& done) {
+        notes_.add(host, what, done, hosts_[host].app->is_killed());
+    }
 
     World& world_;
     Random random_;
@@ -106,6 +99,7 @@ class SharingTrial {
     VersionedFiles versioned_;
     LockWork locks_;
     TraceHash trace_;
+    CallNotes notes_{world_, report_.problems, &trace_};
     bool over_ = false;
 };
 
@@ -136,7 +130,7 @@ Task<> SharingTrial::run() {
 }
 
 Task<> SharingTrial::prepare() {
-    const auto files = co_await mount_directly();
+    const auto files = co_await mount_directly(world_, storage_, report_.problems);
     ROS2S_CHECK(files && co_await versioned_.prepare(*files) && co_await locks_.prepare(*files));
     co_await files->close_all();
 }
@@ -191,7 +185,7 @@ Task<> SharingTrial::make_trouble() {
 Task<> SharingTrial::judge() {
     if (is_condemned()) co_return;
     while (!storage_.is_up()) co_await sleep_for(world_.core(), 1ms);
-    const auto files = co_await mount_directly();
+    const auto files = co_await mount_directly(world_, storage_, report_.problems);
     if (!files) co_return;
     co_await locks_.judge(*files, world_.core());
     co_await files->close_all();
@@ -209,16 +203,6 @@ Task<> SharingTrial::end() {
     while (std::ranges::any_of(dpus_, [](const auto& dpu) { return dpu->is_up(); })) {
         co_await sleep_for(world_.core(), 1ms);
     }
-}
-
-// On the store itself, without any layer between.
-Task<std::unique_ptr<fs::FileSystem>> SharingTrial::mount_directly() {
-    Report report;
-    auto files = co_await fs::Dfs::mount(no_call, storage_.store(), storage_.container(),
-                                         world_.core(), {}, report);
-    if (files) co_return std::move(*files);
-    report_.problems.push_back("the file system does not mount: " + report.text());
-    co_return nullptr;
 }
 
 // ---- hosts ---------------------------------------------------------------------------------
@@ -245,7 +229,7 @@ Task<> SharingTrial::live(SharingTrial& self, size_t number, Random random) {
 
 Task<> SharingTrial::look(SharingTrial& self, size_t number, bool changes, Random random) {
     while (self.lives(number)) {
-        co_await self.pause(random, self.pauses_.operations);
+        co_await pause(self.world_, random, self.pauses_.operations);
         if (!self.lives(number)) co_return;
         fs::FileSystem& files = self.hosts_[number].app->files();
         const size_t index = (number + random.below(2)) % self.hosts_.size();
@@ -260,30 +244,18 @@ Task<> SharingTrial::lock(SharingTrial& self, size_t number, size_t locker, Rand
     const LockWork::Client client{
         .number = number * lockers + locker, .files = app.files(), .clock = app.core()};
     while (self.lives(number)) {
-        co_await self.pause(random, self.pauses_.operations);
+        co_await pause(self.world_, random, self.pauses_.operations);
         if (!self.lives(number)) co_return;
         const auto done = co_await self.locks_.step(client, random);
         self.note(number, "locks", done);
     }
 }
 
-void SharingTrial::note(size_t number, std::string_view what, const Result<>& done) {
-    const bool is_killed = hosts_[number].app->is_killed();
-    if (!done && !is_killed) {
-        report_.problems.push_back(
-            fmt::format("host {}: {}: {}", number, what, describe(done.error())));
-    }
-    trace_.add(number);
-    trace_.add(what);
-    trace_.add(done ? 0 : 1 + static_cast<uint64_t>(done.error().code));
-    trace_.add(static_cast<uint64_t>(world_.now().time_since_epoch().count()));
-}
-
 // ---- kills ---------------------------------------------------------------------------------
 
 Task<> SharingTrial::kill_hosts(SharingTrial& self, Random random) {
     while (true) {
-        co_await self.pause(random, between_kills);
+        co_await pause(self.world_, random, between_kills);
         if (self.over_) co_return;
         const size_t number = random.below(self.hosts_.size());
         Host& host = self.hosts_[number];
@@ -296,7 +268,7 @@ Task<> SharingTrial::kill_hosts(SharingTrial& self, Random random) {
 
 Task<> SharingTrial::kill_dpus(SharingTrial& self, Random random) {
     while (true) {
-        co_await self.pause(random, between_kills);
+        co_await pause(self.world_, random, between_kills);
         if (self.over_) co_return;
         self.dpus_[random.below(self.dpus_.size())]->kill();
     }
@@ -305,12 +277,12 @@ Task<> SharingTrial::kill_dpus(SharingTrial& self, Random random) {
 // From the store, whose sessions may end.
 Task<> SharingTrial::cut_dpus_off(SharingTrial& self, Random random) {
     while (true) {
-        co_await self.pause(random, between_absences);
+        co_await pause(self.world_, random, between_absences);
         if (self.over_) co_return;
         const std::string& process = self.dpus_[random.below(self.dpus_.size())]->client_process();
         self.network_.stall(process, true);
         self.network_.kill(process);
-        co_await self.pause(random, absence_longest);
+        co_await pause(self.world_, random, absence_longest);
         self.network_.stall(process, false);
     }
 }
@@ -318,15 +290,15 @@ Task<> SharingTrial::cut_dpus_off(SharingTrial& self, Random random) {
 // A DPU may be away meanwhile, and not hear of it.
 Task<> SharingTrial::kill_storage(SharingTrial& self, Random random) {
     while (true) {
-        co_await self.pause(random, between_storage_kills);
+        co_await pause(self.world_, random, between_storage_kills);
         if (self.over_) co_return;
         ++self.report_.storage_kills;
         const Dpu& dpu = *self.dpus_[random.below(self.dpus_.size())];
         const bool is_away = random.one_in(2);
         if (is_away) self.network_.stall(dpu.client_process(), true);
-        if (is_away) co_await self.pause(random, 300ms);
+        if (is_away) co_await pause(self.world_, random, 300ms);
         self.storage_.kill();
-        if (is_away) co_await self.pause(random, fault_longest);
+        if (is_away) co_await pause(self.world_, random, fault_longest);
         self.network_.stall(dpu.client_process(), false);
     }
 }

@@ -108,6 +108,7 @@ void StorageServer::note_point(bool in_recovery) {
 Task<bool> StorageServer::open_rig() {
     while (true) {
         arm_rig(true);
+        opening_ = world_.now();
         Report report;
         const auto store = co_await rig_.open(report);
         if (rig_.crashed()) {
@@ -131,7 +132,7 @@ Task<bool> StorageServer::open_rig() {
 
 Task<bool> StorageServer::start() {
     if (!co_await open_rig()) co_return false;
-    starts_.push_back(world_.now());
+    starts_.push_back(opening_);
     co_await serve();
     arm_rig(false);
     co_return true;

@@ -82,7 +82,7 @@ class StorageServer final : private session::SessionWatcher {
         const auto found = ends_.find(client);
         return found == ends_.end() ? 0 : found->second;
     }
-    // How often it was started, this time ago or before.
+    // How often it was started, this time ago or before: holders are awaited from the opening on.
     [[nodiscard]] uint64_t starts_before(Duration ago) const {
         return static_cast<uint64_t>(
             std::ranges::count_if(starts_, [&](Time each) { return each + ago <= world_.now(); }));
@@ -132,6 +132,7 @@ class StorageServer final : private session::SessionWatcher {
     std::vector<std::string> problems_;
     std::map<Uuid, uint64_t> ends_;
     std::vector<Time> starts_;
+    Time opening_{};  // when the last opening of the rig began
     Event struck_;
 };
 

@@ -54,6 +54,7 @@ CipherStore::CipherStore(Reactor& reactor, ObjectStore& below, ContainerId conta
       container_(container),
       layout_(keys.layout),
       digests_(oldest_of(keys)),
+      names_(oldest_of(keys)),
       cipher_(reactor.secrets(), std::move(keys)),
       log_(std::move(log)),
       memory_(std::move(memory)),
@@ -151,10 +152,15 @@ struct CipherStore::Fetching {
 
 Task<Result<>> CipherStore::fetch(const Call& call, ContainerId container,
                                   std::span<FetchItem> items) {
+    if (container != container_) return below().fetch(call, container, items);
+    return std::ranges::any_of(items, is_of_block<FetchItem>) ? fetch_blocks(call, items)
+                                                              : fetch_own(call, items);
+}
+
+Task<Result<>> CipherStore::fetch_own(const Call& call, std::span<FetchItem> items) {
     const bool encrypted =
-        container == container_ &&
         std::ranges::any_of(items, [](const FetchItem& item) { return is_data(item.akey); });
-    return encrypted ? fetch_encrypted(call, items) : below().fetch(call, container, items);
+    return encrypted ? fetch_encrypted(call, items) : below().fetch(call, container_, items);
 }
 
 Task<Result<>> CipherStore::fetch_encrypted(const Call& call, std::span<FetchItem> items) {
@@ -379,6 +385,9 @@ void CipherStore::refuse(FetchItem& item, Extent block, const Error& error) {
 
 Task<Result<ListReply>> CipherStore::list(const Call& call, ContainerId container,
                                           const ListRequest& request) {
+    const bool lists_blocks = container == container_ && request.object == blocks_object &&
+                              request.what == ListRequest::What::dkeys;
+    if (lists_blocks) co_return co_await list_blocks(call, request);
     auto reply = co_await below().list(call, container, request);
     if (reply && container == container_ && request.what == ListRequest::What::akeys) {
         std::erase_if(reply->entries,

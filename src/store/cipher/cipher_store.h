@@ -1,6 +1,9 @@
 // CipherStore: an ObjectStore that keeps the array `data` of every object of one container as
-// ciphertext in the store below. Everything else passes unchanged: single values, names, sizes,
-// times. docs/formats/cipher.md describes the contents of the store below.
+// ciphertext in the store below, and the keys of a cache's blocks (name_cipher.h). Everything else
+// passes unchanged: single values, names, sizes, times. docs/formats/cipher.md describes the
+// contents of the store below.
+//
+// Keys of blocks are listed in the order of the encrypted ones.
 //
 // It is between the file system and the client's store:
 //
@@ -36,6 +39,7 @@
 #include "ros2s/cipher/block_cipher.h"
 #include "ros2s/cipher/cipher_memory.h"
 #include "ros2s/cipher/keyed_digest.h"
+#include "ros2s/cipher/name_cipher.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/slices.h"
@@ -135,6 +139,16 @@ class CipherStore final : public object::ForwardingStore {
     void take_key_answer();
     void heed(const KeyConfirmation::Answer& answer);
     [[nodiscard]] bool are_keys_over() const;
+    // Requests with blocks of a cache. Those that follow have encrypted keys.
+    Task<Result<>> fetch_blocks(const Call& call, std::span<object::FetchItem> items);
+    Task<Result<object::Commit>> update_blocks(const Call& call,
+                                               const object::Transaction& transaction);
+    Task<Result<object::ListReply>> list_blocks(const Call& call,
+                                                const object::ListRequest& request);
+    Task<> seal_names(std::span<object::FetchItem> items);
+    Task<Result<>> fetch_own(const Call& call, std::span<object::FetchItem> items);
+    Task<Result<object::Commit>> update_own(const Call& call,
+                                            const object::Transaction& transaction);
     Task<Result<>> fetch_encrypted(const Call& call, std::span<object::FetchItem> items);
     // Fetches at most as many items as the store below accepts at once.
     Task<Result<>> fetch_some(const Call& call, std::span<object::FetchItem> items);
@@ -174,6 +188,7 @@ class CipherStore final : public object::ForwardingStore {
     object::ContainerId container_;
     const Layout layout_;
     KeyedDigest digests_;
+    NameCipher names_;
     BlockCipher cipher_;
     Log log_;
     std::unique_ptr<KeyConfirmation> confirmation_;  // null: the keys need no confirmation

@@ -6,6 +6,7 @@
 
 #include "keys_of_arrays.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/object/blocks.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/test_support/memory_store.h"
@@ -193,6 +194,57 @@ TEST_P(CipherStoreTest, WholeBlockNeedsOneRequestAndPartTwo) {
     EXPECT_EQ(counted_.fetches, 2);
     EXPECT_EQ(counted_.updates, 2);
     EXPECT_EQ(cipher_->metrics().read_first.value(), 1U);
+}
+
+// Neither its key nor the checksum of its bytes, with which a guess could be confirmed.
+TEST_P(CipherStoreTest, StoreBelowDoesNotSeeWhatABlockOfACacheIs) {
+    const std::string key = "a prompt's hash", text = pattern(block_bytes + 100, 1);
+    const BlockHead head{.crc = 0x1234, .length = text.size()};
+    const auto list = [this](ObjectStore& store, std::optional<std::string> after = {}) {
+        return *world_.run(store.list(call_, container_,
+                                      {.what = ListRequest::What::dkeys,
+                                       .object = blocks_object,
+                                       .akey = block_head_akey(),
+                                       .after = std::move(after)}));
+    };
+    const auto head_in = [](const ListReply& reply) {
+        return *parse_block_head(as_bytes(reply.entries.at(0).value));
+    };
+    Operation data = write(0, text);
+    data.object = blocks_object;
+    data.dkey = {key};
+    ASSERT_TRUE(update(*cipher_, data));
+    ASSERT_TRUE(update(*cipher_, {.kind = Kind::put,
+                                  .object = blocks_object,
+                                  .dkey = {key},
+                                  .akey = block_head_akey(),
+                                  .window = Window::local(object_bytes(head))}));
+    const ListReply below = list(memory_), above = list(*cipher_);
+    ASSERT_EQ(below.entries.size(), 1U);
+    EXPECT_EQ(below.entries[0].key.size(), key.size());
+    EXPECT_NE(below.entries[0].key, key);
+    EXPECT_NE(head_in(below).crc, head.crc);
+    EXPECT_EQ(head_in(below).length, head.length);
+    ASSERT_EQ(above.entries.size(), 1U);
+    EXPECT_EQ(above.entries[0].key, key);
+    EXPECT_EQ(head_in(above).crc, head.crc);
+    EXPECT_TRUE(list(*cipher_, key).entries.empty());
+    EXPECT_EQ(cipher_->metrics().read_first.value(), 0U);
+
+    BlockHead found;
+    std::string bytes(text.size(), '?');
+    FetchItem items[] = {object::fetch_item(blocks_object, {key}, data_akey(), 0,
+                                            std::as_writable_bytes(std::span(bytes))),
+                         object::fetch_item(blocks_object, {key}, block_head_akey(), 0,
+                                            std::as_writable_bytes(std::span(&found, 1)))};
+    ASSERT_TRUE(world_.run(make_client()->fetch(call_, container_, items)));
+    EXPECT_TRUE(items[0].status && items[1].status);
+    EXPECT_EQ(items[0].dkey.bytes, key);
+    EXPECT_EQ(bytes, text);
+    EXPECT_EQ(found.crc, head.crc);
+    ASSERT_TRUE(
+        update(*cipher_, {.kind = Kind::punch_dkey, .object = blocks_object, .dkey = {key}}));
+    EXPECT_TRUE(list(memory_).entries.empty());
 }
 
 // The digest of a host's write contains its CRC. The store below gets a digest that does not reveal

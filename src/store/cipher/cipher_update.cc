@@ -42,8 +42,9 @@ bool ends_within(const Operation& operation) {
     return is_of_array(operation.kind) && operation.extent.length > 0 &&
            operation.extent.end() % block_bytes != 0;
 }
+// A block of a cache is written once, and whole.
 bool needs_read(const Operation& operation) {
-    return begins_within(operation) || ends_within(operation);
+    return !is_of_block(operation) && (begins_within(operation) || ends_within(operation));
 }
 
 bool is_named(const Transaction& transaction) { return !transaction.id.client.is_nil(); }
@@ -144,12 +145,18 @@ class CipherStore::Locked {
 Task<Result<Commit>> CipherStore::update(const Call& call, ContainerId container,
                                          const Transaction& transaction) {
     if (container != container_) return below().update(call, container, transaction);
+    return std::ranges::any_of(transaction.operations, is_of_block<Operation>)
+               ? update_blocks(call, transaction)
+               : update_own(call, transaction);
+}
+
+Task<Result<Commit>> CipherStore::update_own(const Call& call, const Transaction& transaction) {
     if (std::ranges::any_of(transaction.operations, concerns_data)) {
         return update_encrypted(call, transaction);
     }
     return is_named(transaction) && transaction.id.digest != 0
                ? update_plain(call, transaction)
-               : below().update(call, container, transaction);
+               : below().update(call, container_, transaction);
 }
 
 Task<Result<Commit>> CipherStore::update_plain(const Call& call, const Transaction& transaction) {

@@ -15,8 +15,8 @@ TEST(AesGcm, SpecificationVectorMatches) {
     const SecretKey key =
         key_from_hex("feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308");
     const auto plain = from_hex(
-        "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72"
-        "1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39");
+        "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a721c3c0c95956809532fcf0e2449"
+        "a6b525b16aedf5aa0de657ba637b39");
     const auto authenticated = from_hex("feedfacedeadbeeffeedfacedeadbeefabaddad2");
     Nonce nonce;
     std::ranges::copy(from_hex("cafebabefacedbaddecaf888"), nonce.begin());
@@ -26,9 +26,8 @@ TEST(AesGcm, SpecificationVectorMatches) {
     // Twice, because the schedule is reused.
     for (int i = 0; i < 2; ++i) {
         gcm.seal(nonce, authenticated, plain, sealed, tag);
-        EXPECT_EQ(sealed,
-                  from_hex("522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa"
-                           "8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662"));
+        EXPECT_EQ(sealed, from_hex("522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1a"
+                                   "a8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662"));
         EXPECT_EQ(std::vector(tag.begin(), tag.end()),
                   from_hex("76fc6ece0f4e1768cddf8853bb2d551b"));
     }

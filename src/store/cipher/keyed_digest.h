@@ -8,9 +8,7 @@
 //
 // Owned by the store that uses it; used on one core. A failure of OpenSSL ends the process.
 #pragma once
-#include <memory>
-
-#include "ros2s/cipher/secret_key.h"
+#include "ros2s/cipher/aes_blocks.h"
 #include "ros2s/object/vocabulary.h"
 
 namespace ros2s::cipher {
@@ -18,15 +16,13 @@ namespace ros2s::cipher {
 class KeyedDigest {
   public:
     explicit KeyedDigest(const SecretKey& data_key);
-    ~KeyedDigest();
     KeyedDigest& operator=(KeyedDigest&&) = delete;
 
     // A keyed digest of client, slot, sequence and digest. Never 0.
     [[nodiscard]] uint64_t of(const UpdateName& id);
 
   private:
-    struct Schedule;
-    std::unique_ptr<Schedule> schedule_;
+    AesBlocks aes_;
 };
 
 }  // namespace ros2s::cipher

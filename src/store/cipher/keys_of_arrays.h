@@ -1,6 +1,7 @@
-// This header names the akeys of an encrypted array and of its cells.
+// This header tells what a request addresses: an encrypted array, its cells, or a cache's block.
 #pragma once
 #include "ros2s/cipher/block_cipher.h"
+#include "ros2s/object/blocks.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::cipher {
@@ -9,6 +10,12 @@ namespace ros2s::cipher {
 [[nodiscard]] inline object::Akey cells_akey() { return {"data.cells"}; }
 
 [[nodiscard]] inline bool is_data(const object::Akey& akey) { return akey.bytes == "data"; }
+
+// Of an item, condition or operation.
+template <class Part>
+[[nodiscard]] bool is_of_block(const Part& part) {
+    return part.object == object::blocks_object && !part.dkey.bytes.empty();
+}
 
 [[nodiscard]] constexpr uint64_t cells_bytes(uint64_t blocks) { return blocks * sizeof(Cell); }
 [[nodiscard]] constexpr uint64_t blocks_of(uint64_t bytes) {

@@ -1,5 +1,7 @@
 #include "awaited_clients.h"
 
+#include <algorithm>
+
 #include "ros2s/object/sharing_rules.h"
 
 namespace ros2s::engine {
@@ -18,14 +20,18 @@ bool AwaitedClients::awaits(const object::HolderName& client) const {
     return found != containers_.end() && found->second.names.contains(client);
 }
 
+void AwaitedClients::note_repetition() {
+    if (until_ == Time{}) return;
+    until_ = std::max(until_, std::min(reactor_.now() + patience_goes_on, until_most_));
+}
+
 void AwaitedClients::over(const object::HolderName& client) {
     const auto found = containers_.find(client.container);
     if (found == containers_.end() || found->second.names.erase(client) == 0) return;
     count_.subtract();
     const auto its = found->second.clients.find(client.client);
     if (--its->second == 0) found->second.clients.erase(its);
-    if (!found->second.names.empty()) return;
-    containers_.erase(found);
+    if (found->second.names.empty()) containers_.erase(found);
     changed_.wake_all();
 }
 
@@ -38,19 +44,34 @@ void AwaitedClients::give_up() {
 bool AwaitedClients::holds_off(object::ContainerId container, const StoreClient* client) const {
     const auto found = containers_.find(container);
     if (found == containers_.end() || !object::sharing_rules.await_repeats) return false;
-    return client == nullptr || !found->second.clients.contains(client->id);
+    const auto& clients = found->second.clients;
+    const bool is_own = client != nullptr && clients.contains(client->id);
+    return clients.size() > (is_own ? 1 : 0);
 }
 
-Task<Result<>> AwaitedClients::wait(const Call& call, object::ContainerId container) {
-    if (until_ == Time{}) until_ = reactor_.now() + patience;
+template <class HoldsOff>
+Task<Result<>> AwaitedClients::wait_while(const Call& call, HoldsOff holds_off) {
+    if (until_ == Time{}) {
+        until_ = reactor_.now() + patience;
+        until_most_ = reactor_.now() + patience_most;
+    }
     const bool asks_again = call.client != nullptr && call.client->incarnation != 0;
-    while (holds_off(container, call.client)) {
+    while (holds_off()) {
         if (asks_again) co_return fail(Code::leased);
         ROS2S_CO_TRY(call.check(reactor_));
         const WakeOnStop wake(call.stop, changed_);
         co_await changed_;
     }
     co_return Result<>();
+}
+
+Task<Result<>> AwaitedClients::wait(const Call& call, object::ContainerId container) {
+    return wait_while(
+        call, [this, container, client = call.client] { return holds_off(container, client); });
+}
+
+Task<Result<>> AwaitedClients::wait_for_all(const Call& call) {
+    return wait_while(call, [this] { return any(); });
 }
 
 }  // namespace ros2s::engine

@@ -30,6 +30,9 @@ class AwaitedClients {
     // From the first request on. Shorter than the 10 s that the control plane has for a call, so
     // that a host can mount a container whose mounts are all gone.
     static constexpr Duration patience = std::chrono::seconds(8);
+    // From a repetition on, but not longer than patience_most in all.
+    static constexpr Duration patience_goes_on = std::chrono::seconds(3);
+    static constexpr Duration patience_most = std::chrono::seconds(16);
 
     explicit AwaitedClients(Reactor& reactor) : reactor_(reactor), changed_(reactor) {}
 
@@ -38,6 +41,8 @@ class AwaitedClients {
     [[nodiscard]] bool any() const { return count() > 0; }
     // It may repeat its changes.
     [[nodiscard]] bool awaits(const object::HolderName& client) const;
+    // A client has repeated a change.
+    void note_repetition();
     // It has all that it was acknowledged.
     void over(const object::HolderName& client);
     [[nodiscard]] bool is_patience_over() const {
@@ -47,9 +52,11 @@ class AwaitedClients {
     void give_up();
     // Those that wait look at their deadlines. To be called about once a second.
     void look_again() { changed_.wake_all(); }
-    // Waits while the container has other awaited clients than this one. One that is awaited itself
-    // does not wait. Errors: leased (the client waits by itself), cancelled, deadline.
+    // Waits while the container has other awaited clients than this one. Not for repetitions.
+    // Errors: leased (the client waits by itself), cancelled, deadline.
     Task<Result<>> wait(const Call& call, object::ContainerId container);
+    // The same, while any client of any container is awaited.
+    Task<Result<>> wait_for_all(const Call& call);
 
   private:
     struct Container {
@@ -57,10 +64,13 @@ class AwaitedClients {
         std::map<Uuid, size_t> clients;  // of these names
     };
     [[nodiscard]] bool holds_off(object::ContainerId container, const StoreClient* client) const;
+    template <class HoldsOff>
+    Task<Result<>> wait_while(const Call& call, HoldsOff holds_off);
 
     Reactor& reactor_;
     std::map<object::ContainerId, Container> containers_;
-    Time until_{};   // none: nobody has asked yet
+    Time until_{};  // none: nobody has asked yet
+    Time until_most_{};
     Counter count_;  // for other cores
     Event changed_;
 };

@@ -39,6 +39,7 @@ bool is_cache_record(const object::Operation& operation) {
            operation.kind == Kind::put && operation.akey == object::cache_akey();
 }
 
+uint64_t age_ns(uint32_t seconds) { return uint64_t{seconds} * 1'000'000'000; }
 uint64_t above(uint64_t sum, uint64_t cap) { return cap > 0 && sum > cap ? sum - cap : 0; }
 
 void hide(object::FetchItem& item) {
@@ -51,7 +52,8 @@ void hide(object::FetchItem& item) {
 }  // namespace
 
 struct Caches::Cache {
-    Cache(Reactor& reactor, uint64_t secret) : keys(secret), turn(reactor, 1), progress(reactor) {}
+    Cache(object::ContainerId container, Reactor& reactor, uint64_t secret)
+        : id(container), keys(secret), turn(reactor, 1), progress(reactor) {}
     [[nodiscard]] bool is_old(uint32_t at, uint32_t now) const {
         return ttl_s > 0 && now - at >= ttl_s;
     }
@@ -60,8 +62,12 @@ struct Caches::Cache {
         for (const std::string& key : over) keys.unpin(key);
     }
 
+    const object::ContainerId id;
     S3Fifo keys;
     BlockPins pins;
+    TableUse counted;
+    Owners::value_type* owned = nullptr;  // it is counted there
+    bool is_forgotten = false;
     uint32_t ttl_s = 0;        // 0: none
     uint64_t claimed = 0;      // bytes
     bool has_unknown = false;  // blocks that are not in the table
@@ -73,11 +79,13 @@ struct Caches::Cache {
     Event progress;  // a put or a removal has ended
 };
 
-void Caches::Claim::begin(std::shared_ptr<Cache> cache, uint64_t bytes) {
+void Caches::Claim::begin(Caches& caches, std::shared_ptr<Cache> cache, uint64_t bytes) {
+    caches_ = &caches;
     cache_ = std::move(cache);
     bytes_ = bytes;
     cache_->claimed += bytes;
     ++cache_->puts;
+    caches_->recount(*cache_);
 }
 
 void Caches::Claim::release() {
@@ -88,6 +96,7 @@ Caches::Claim::~Claim() {
     if (cache_ == nullptr) return;
     release();
     --cache_->puts;
+    caches_->recount(*cache_);
     cache_->progress.wake_all();
 }
 
@@ -115,13 +124,50 @@ uint32_t Caches::now_s() const {
 uint64_t Caches::memory_bytes() const {
     uint64_t bytes = 0;
     for (const auto& [id, cache] : caches_) bytes += cache->keys.memory_bytes();
-    return bytes + pins() * BlockPins::bytes_per_pin;
+    return bytes + all_.pins * BlockPins::bytes_per_pin;
 }
 
-bool Caches::has_memory() const {
-    uint64_t bytes = S3Fifo::bytes_per_key + pin_bytes_max();
-    for (const auto& [id, each] : caches_) bytes += each->keys.charged_bytes();
-    return bytes <= memory_bytes_max_;
+void Caches::recount(Cache& cache) {
+    if (cache.is_forgotten) return;
+    const std::string_view owner = owner_of(cache.id);
+    if (cache.owned == nullptr || cache.owned->first != owner) {
+        uncount(cache);
+        cache.owned = &*owners_.try_emplace(std::string(owner)).first;
+        cache.owned->second.caches.insert(cache.id);
+    }
+    const TableUse now{.bytes = cache.keys.charged_bytes(cache.puts), .pins = cache.pins.size()};
+    for (TableUse* const sum : {&all_, &cache.owned->second.amount}) {
+        sum->bytes += now.bytes - cache.counted.bytes;
+        sum->pins += now.pins - cache.counted.pins;
+    }
+    cache.counted = now;
+}
+
+void Caches::uncount(Cache& cache) {
+    if (cache.owned == nullptr) return;
+    Owned& owned = cache.owned->second;
+    for (TableUse* const sum : {&all_, &owned.amount}) {
+        sum->bytes -= cache.counted.bytes;
+        sum->pins -= cache.counted.pins;
+    }
+    cache.counted = {};
+    owned.caches.erase(cache.id);
+    if (owned.caches.empty()) owners_.erase(cache.owned->first);
+    cache.owned = nullptr;
+}
+
+void Caches::forget(object::ContainerId container) {
+    const auto cache = find(container);
+    if (cache == nullptr) return;
+    uncount(*cache);
+    cache->is_forgotten = true;
+    caches_.erase(container);
+}
+
+bool Caches::has_memory(const Cache& cache) const {
+    const uint64_t more =
+        cache.keys.charged_bytes(cache.puts + 1) - cache.keys.charged_bytes(cache.puts);
+    return all_.bytes + more + pin_bytes_max() <= memory_bytes_max_;
 }
 
 std::string_view Caches::owner_of(object::ContainerId container) const {
@@ -130,47 +176,28 @@ std::string_view Caches::owner_of(object::ContainerId container) const {
     return found->second.value.properties.owner;
 }
 
-object::ContainerId Caches::gives_memory(object::ContainerId container) const {
-    struct Owned {
-        size_t keys = 0, caches = 0;
-    };
-    std::map<std::string_view, Owned> owners;
-    size_t all = 0;
-    for (const auto& [id, cache] : caches_) {
-        owners[owner_of(id)].keys += cache->keys.size();
-        ++owners[owner_of(id)].caches;
-        all += cache->keys.size();
+object::ContainerId Caches::gives_memory(const Cache& cache) const {
+    const Owned* giver = &cache.owned->second;
+    const auto shares = std::ranges::count_if(owners_, [giver](const auto& each) {
+        return &each.second == giver || each.second.amount.bytes > 0;
+    });
+    if (giver->amount.bytes * static_cast<size_t>(shares) < all_.bytes) {
+        giver = &std::ranges::max_element(owners_, {}, [](const auto& each) {
+                     return each.second.amount.bytes;
+                 })->second;
+    } else if (cache.counted.bytes * giver->caches.size() >= giver->amount.bytes) {
+        return cache.id;
     }
-    auto giver = owners.find(owner_of(container));
-    if (giver->second.keys * owners.size() < all) {
-        giver =
-            std::ranges::max_element(owners, {}, [](const auto& each) { return each.second.keys; });
-    } else if (find(container)->keys.size() * giver->second.caches >= giver->second.keys) {
-        return container;
-    }
-    object::ContainerId largest = container;
+    object::ContainerId largest = cache.id;
     size_t most = 0;
-    for (const auto& [id, cache] : caches_) {
-        if (owner_of(id) != giver->first || cache->keys.queued() <= most) continue;
+    for (const object::ContainerId id : giver->caches) {
+        const size_t queued = caches_.at(id)->keys.queued();
+        if (queued <= most) continue;
         if (!state_.has_container(id)) continue;  // it is being removed
         largest = id;
-        most = cache->keys.queued();
+        most = queued;
     }
     return largest;
-}
-
-size_t Caches::pins() const {
-    size_t pins = 0;
-    for (const auto& [id, cache] : caches_) pins += cache->pins.size();
-    return pins;
-}
-
-size_t Caches::pins_of(std::string_view owner) const {
-    size_t pins = 0;
-    for (const auto& [id, cache] : caches_) {
-        if (owner_of(id) == owner) pins += cache->pins.size();
-    }
-    return pins;
 }
 
 // ---- transactions with blocks --------------------------------------------------------------
@@ -202,7 +229,7 @@ static bool is_put(const object::Transaction& transaction) {
     return record && data.kind == Kind::write && data.object == head.object &&
            data.dkey == head.dkey && data.akey == object::block_data_akey() &&
            data.extent == object::Extent{0, record->length} &&
-           head.dkey.bytes.size() <= object::block_key_bytes_max &&
+           object::is_block_key(head.dkey.bytes) &&
            std::ranges::any_of(transaction.conditions, is_absent);
 }
 
@@ -220,8 +247,13 @@ Result<> Caches::validate(const object::Transaction& transaction) {
             });
         return are_right ? Result<>{} : fail(Code::invalid);
     }
+    const bool is_of_blocks = has_blocks(transaction);
     for (const object::Operation& operation : transaction.operations) {
-        if (operation.object != object::blocks_object) continue;
+        if (operation.object != object::blocks_object) {
+            // Changes of blocks are shown before they are durable.
+            if (is_of_blocks) return fail(Code::unsupported);
+            continue;
+        }
         if (is_block(operation) && operation.kind == Kind::punch_dkey) continue;
         if (!is_cache_record(operation)) return fail(Code::unsupported);
         if (!operation.window.is_local() || !object::parse_cache_record(operation.window.bytes())) {
@@ -245,16 +277,18 @@ void Caches::note(object::ContainerId container, const object::Transaction& tran
         if (operation.kind == Kind::punch_dkey) {
             cache->pins.erase(key);
             if (cache->keys.erase(key)) ++cache->use.removed;
+        } else if (operation.kind == Kind::put) {
+            ++cache->use.puts;
+            cache->keys.insert(key, claim.weight_, now_s());
         }
-        if (operation.kind != Kind::put) continue;
-        ++cache->use.puts;
-        cache->keys.insert(key, claim.weight_, now_s());
+        recount(*cache);
     }
 }
 
 void Caches::begin(object::ContainerId container, const object::CacheRecord& record) {
     std::shared_ptr<Cache>& cache = caches_[container];
-    if (cache == nullptr) cache = std::make_shared<Cache>(reactor_, secret_);
+    if (cache == nullptr) cache = std::make_shared<Cache>(container, reactor_, secret_);
+    recount(*cache);
     constexpr uint64_t second = 1'000'000'000;
     cache->ttl_s = static_cast<uint32_t>(
         std::min<uint64_t>((record.ttl_ns + second - 1) / second, UINT32_MAX));
@@ -295,12 +329,13 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
         co_return fail(state_.has_container(container) ? Code::unsupported : Code::not_found);
     }
     if (cache == nullptr || !head) co_return Result<>();
+    recount(*cache);  // its owner may have changed
     const uint64_t more = object::block_use(last.dkey.bytes, head->length);
     claim.weight_ = static_cast<uint32_t>(more);
     ROS2S_CO_TRY(co_await remove_if_old(call, container, *cache, last.dkey.bytes));
     // The condition of a block that is there fails.
     if (cache->keys.contains(last.dkey.bytes)) {
-        claim.begin(cache, 0);
+        claim.begin(*this, cache, 0);
         co_return Result<>();
     }
     co_await cache->turn.acquire();
@@ -311,8 +346,8 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
         if (find(container) != cache) co_return fail(Code::not_found);
         Excess over = excess(container, *cache, more);
         if (over.never_below > 0) co_return fail(Code::over_cap, over.never_below);
-        if (!has_memory()) {
-            const object::ContainerId giver = gives_memory(container);
+        if (!has_memory(*cache)) {
+            const object::ContainerId giver = gives_memory(*cache);
             if (giver != container) {
                 const std::shared_ptr<Cache> its = find(giver);
                 const Result<> gave = co_await evict(giver, *its, {.blocks = victims_max / 4});
@@ -333,7 +368,7 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
             co_return fail(Code::over_cap, over.cap);
         }
     }
-    claim.begin(cache, more);
+    claim.begin(*this, cache, more);
     co_return Result<>();
 }
 
@@ -344,26 +379,40 @@ bool Caches::is_of_pins(const object::Transaction& transaction) {
            std::ranges::all_of(transaction.operations, is_pin);
 }
 
+// In seconds. 0: it is no put.
+static Result<std::vector<uint32_t>> pin_lengths(const object::Transaction& transaction) {
+    constexpr uint64_t second = 1'000'000'000;
+    std::vector<uint32_t> lengths_s(transaction.operations.size());
+    for (size_t i = 0; i < lengths_s.size(); ++i) {
+        if (transaction.operations[i].kind != Kind::put) continue;
+        const auto record = object::parse_pin_record(transaction.operations[i].window.bytes());
+        if (!record) return fail(Code::invalid);
+        lengths_s[i] = static_cast<uint32_t>((record->length_ns + second - 1) / second);
+    }
+    return lengths_s;
+}
+
 Result<> Caches::pin(object::ContainerId container, const object::Transaction& transaction) {
     const auto cache = find(container);
     if (cache == nullptr) {
         return fail(state_.has_container(container) ? Code::unsupported : Code::not_found);
     }
+    recount(*cache);  // its owner may have changed
     ROS2S_TRY(may_pin(container, *cache, transaction));
+    ROS2S_TRY_ASSIGN(const std::vector<uint32_t> lengths_s, pin_lengths(transaction));
     const object::Holder& holder = transaction.holder;
-    for (const object::Operation& operation : transaction.operations) {
+    for (size_t i = 0; i < transaction.operations.size(); ++i) {
+        const object::Operation& operation = transaction.operations[i];
         const std::string& key = operation.dkey.bytes;
         if (operation.kind != Kind::put) {
             cache->unpin(key.empty() ? cache->pins.remove_all(holder.client)
                                      : cache->pins.remove(key, holder.client));
         } else if (cache->keys.weight_to_pin(key)) {
-            const auto record = object::parse_pin_record(operation.window.bytes());
-            constexpr uint64_t second = 1'000'000'000;
-            const auto length_s = static_cast<uint32_t>((record->length_ns + second - 1) / second);
-            cache->pins.add(key, holder.client, holder.session, now_s() + length_s);
+            cache->pins.add(key, holder.client, holder.session, now_s() + lengths_s[i]);
             cache->keys.pin(key);
         }
     }
+    recount(*cache);
     changed_.wake_all();
     return {};
 }
@@ -383,8 +432,8 @@ Result<> Caches::may_pin(object::ContainerId container, const Cache& cache,
     if (more_pins == 0 && more == 0) return {};
     const uint64_t pins_max = pin_bytes_max() / BlockPins::bytes_per_pin;
     // An owner leaves as much for others as it has.
-    const uint64_t owned = pins_of(owner_of(container));
-    if (2 * (owned + more_pins) + (pins() - owned) > pins_max) {
+    const uint64_t owned = cache.owned->second.amount.pins;
+    if (2 * (owned + more_pins) + (all_.pins - owned) > pins_max) {
         return fail(Code::no_memory, pins_max);
     }
     const auto found = state_.containers.find(container);
@@ -395,23 +444,23 @@ Result<> Caches::may_pin(object::ContainerId container, const Cache& cache,
     };
     ROS2S_TRY(check(state.value.properties.caps.bytes, cache.keys.pinned_weight()));
     if (state.owner == nullptr) return {};
-    return check(state.owner->caps.bytes, pinned_weight(state.owner));
+    return check(state.owner->caps.bytes, pinned_weight(cache.owned->second));
 }
 
-// Of all caches of the owner.
-uint64_t Caches::pinned_weight(const State::OwnedSpace* owner) const {
+uint64_t Caches::pinned_weight(const Owned& owned) const {
     uint64_t weight = 0;
-    for (const auto& [id, cache] : caches_) {
-        const auto found = state_.containers.find(id);
-        if (found != state_.containers.end() && found->second.owner == owner) {
-            weight += cache->keys.pinned_weight();
-        }
+    for (const object::ContainerId id : owned.caches) {
+        weight += caches_.at(id)->keys.pinned_weight();
     }
     return weight;
 }
 
 void Caches::session_ended(uint64_t session) {
-    for (const auto& [id, cache] : caches_) cache->unpin(cache->pins.session_ended(session));
+    for (const auto& [id, cache] : caches_) {
+        if (cache->pins.size() == 0) continue;
+        cache->unpin(cache->pins.session_ended(session));
+        recount(*cache);
+    }
 }
 
 Task<Result<>> Caches::remove_if_old(const Call& call, object::ContainerId container, Cache& cache,
@@ -458,6 +507,7 @@ Task<Result<>> Caches::punch(object::ContainerId container, Cache& cache,
         done = co_await punch_group(container, group);
         if (!done) break;
         cache.use.*cause += group.size();
+        if (cause == &CacheUse::evicted) count_ages(cache, group);
         cache.leaving -= group.size();
         rest = rest.subspan(group.size());
     }
@@ -470,6 +520,14 @@ Task<Result<>> Caches::punch(object::ContainerId container, Cache& cache,
     cache.leaving -= rest.size();
     cache.progress.wake_all();
     co_return done;
+}
+
+void Caches::count_ages(Cache& cache, std::span<const S3Fifo::Victim> evicted) {
+    const uint32_t now = now_s();
+    for (const S3Fifo::Victim& victim : evicted) {
+        cache.use.evicted_age_s += now - victim.at;
+        evicted_ages_.add(age_ns(now - victim.at));
+    }
 }
 
 Task<Result<>> Caches::punch_group(object::ContainerId container,
@@ -519,12 +577,13 @@ Task<Result<>> Caches::load(object::ContainerId container, Cache& cache) {
         ROS2S_CO_TRY_ASSIGN(const object::ListReply page, co_await list(container, after));
         for (const object::ListEntry& entry : page.entries) {
             const auto head = object::parse_block_head(as_bytes(entry.value));
-            if (!head || !has_memory()) {
+            if (!head || !object::is_block_key(entry.key) || !has_memory(cache)) {
                 cache.has_unknown = true;
                 continue;
             }
             cache.keys.insert(
                 entry.key, static_cast<uint32_t>(object::block_use(entry.key, head->length)), now);
+            recount(cache);
         }
         more = page.more;
         if (more) after = page.entries.back().key;
@@ -546,14 +605,16 @@ Task<Result<object::ListReply>> Caches::list(object::ContainerId container,
 
 // ---- in the background ---------------------------------------------------------------------
 
-// There is no memory for their keys, or their heads cannot be read.
+// There is no memory for their keys, or these or their heads are not those of blocks.
 Task<Result<>> Caches::drop_unknown(object::ContainerId container, Cache& cache) {
     std::optional<std::string> after;
     for (bool more = true; more && !stopping_.stop_requested();) {
         ROS2S_CO_TRY_ASSIGN(const object::ListReply page, co_await list(container, after));
         std::vector<S3Fifo::Victim> unknown;
         for (const object::ListEntry& entry : page.entries) {
-            if (!cache.keys.contains(entry.key)) unknown.push_back({entry.key, 0});
+            // Without a key it is the cache's own record.
+            const bool is_known = entry.key.empty() || cache.keys.contains(entry.key);
+            if (!is_known) unknown.push_back({entry.key, 0, now_s()});
         }
         more = page.more;
         if (more) after = page.entries.back().key;
@@ -585,6 +646,7 @@ Task<> Caches::run() {
         const auto all = caches_;
         for (const auto& [id, cache] : all) {
             cache->unpin(cache->pins.end_until(now_s()));
+            recount(*cache);
             // If it fails, the next round tries again.
             if (cache->has_unknown) (void)co_await drop_unknown(id, *cache);
             (void)co_await remove_old(id, *cache);
@@ -652,7 +714,9 @@ void Caches::fetched(Cache& cache, std::span<object::FetchItem> items) {
         const bool is_get = item.akey == object::block_data_akey() && item.extent.offset == 0;
         const auto at = is_get ? cache.keys.touch(item.dkey.bytes) : cache.keys.at(item.dkey.bytes);
         if (at && cache.is_old(*at, now)) hide(item);
-        if (is_get) ++(item.status ? cache.use.hits : cache.use.misses);
+        if (!is_get) continue;
+        ++(item.status ? cache.use.hits : cache.use.misses);
+        if (item.status && at) hit_ages_.add(age_ns(now - *at));
     }
 }
 
@@ -676,7 +740,7 @@ CacheUse Caches::use() const {
         sum.pinned += static_cast<uint32_t>(cache->keys.pinned());
         for (uint64_t CacheUse::* each :
              {&CacheUse::hits, &CacheUse::misses, &CacheUse::puts, &CacheUse::evicted,
-              &CacheUse::expired, &CacheUse::removed}) {
+              &CacheUse::expired, &CacheUse::removed, &CacheUse::evicted_age_s}) {
             sum.*each += cache->use.*each;
         }
     }

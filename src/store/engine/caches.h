@@ -16,18 +16,29 @@
 // - One put at a time makes room in a cache. The others wait for their turn.
 // - What is pinned is at most half of a cap. Pins are bounded, and have an eighth of the memory.
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "block_pins.h"
 #include "lister.h"
 #include "reader.h"
+#include "ros2s/base/latency_histogram.h"
 #include "ros2s/object/blocks.h"
 #include "s3_fifo.h"
 #include "state.h"
 
 namespace ros2s::engine {
+
+// Of ages of blocks: 1 s to 30 days.
+inline constexpr std::array<uint64_t, 9> age_bounds_ns{
+    1'000'000'000,      10'000'000'000,      60'000'000'000,
+    600'000'000'000,    3'600'000'000'000,   21'600'000'000'000,
+    86'400'000'000'000, 604'800'000'000'000, 2'592'000'000'000'000};
+using AgeHistogram = Histogram<age_bounds_ns>;
 
 class Caches {
   public:
@@ -41,7 +52,8 @@ class Caches {
 
       private:
         friend class Caches;
-        void begin(std::shared_ptr<Cache> cache, uint64_t bytes);
+        void begin(Caches& caches, std::shared_ptr<Cache> cache, uint64_t bytes);
+        Caches* caches_ = nullptr;
         std::shared_ptr<Cache> cache_;
         uint64_t bytes_ = 0;
         uint32_t weight_ = 0;  // of the block that is put
@@ -83,15 +95,14 @@ class Caches {
     // Its pins end.
     void session_ended(uint64_t session);
 
-    // It was committed. The claim has what the put's head said when it was checked: others may have
-    // changed the memory since.
+    // It was committed. `claim`: as make_room() left it.
     void note(object::ContainerId container, const object::Transaction& transaction,
               const Claim& claim);
     // ObjectStore::fetch(). Counts uses, hides old blocks, and answers cache_use_akey().
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items);
     // The container is destroyed.
-    void forget(object::ContainerId container) { caches_.erase(container); }
+    void forget(object::ContainerId container);
     [[nodiscard]] bool is_cache(object::ContainerId container) const {
         return caches_.contains(container);
     }
@@ -99,6 +110,10 @@ class Caches {
     [[nodiscard]] uint64_t memory_bytes() const;
     // The sums over all caches.
     [[nodiscard]] object::CacheUse use() const;
+    // Of blocks when they were got, and when they were evicted; since they were put, or since the
+    // pool was opened. An evicted block whose key had no memory counts as new.
+    [[nodiscard]] const AgeHistogram& hit_ages() const { return hit_ages_; }
+    [[nodiscard]] const AgeHistogram& evicted_ages() const { return evicted_ages_; }
 
   private:
     struct Excess {
@@ -111,18 +126,29 @@ class Caches {
     [[nodiscard]] std::shared_ptr<Cache> find(object::ContainerId container) const;
     [[nodiscard]] Excess excess(object::ContainerId container, const Cache& cache,
                                 uint64_t more) const;
+    // Of the tables of some caches, with the keys of puts in progress.
+    struct TableUse {
+        uint64_t bytes = 0;
+        size_t pins = 0;
+    };
+    struct Owned {
+        TableUse amount;
+        std::set<object::ContainerId> caches;
+    };
+    using Owners = std::map<std::string, Owned, std::less<>>;
+    // After each change of its keys, pins, puts or owner: keeps the sums.
+    void recount(Cache& cache);
+    void uncount(Cache& cache);
     // For one more key.
-    [[nodiscard]] bool has_memory() const;
-    // The cache that gives up keys for another one of `container`: the largest of the owner with
-    // most, if its own owner has less than an equal part of all keys. Else one of its owner.
-    [[nodiscard]] object::ContainerId gives_memory(object::ContainerId container) const;
+    [[nodiscard]] bool has_memory(const Cache& cache) const;
+    // The cache that gives up keys for another one of `cache`: the largest of the owner with most
+    // memory, if its own owner has less than an equal part. Else one of its owner.
+    [[nodiscard]] object::ContainerId gives_memory(const Cache& cache) const;
     [[nodiscard]] std::string_view owner_of(object::ContainerId container) const;
     // Errors: those of pin().
     [[nodiscard]] Result<> may_pin(object::ContainerId container, const Cache& cache,
                                    const object::Transaction& transaction) const;
-    [[nodiscard]] uint64_t pinned_weight(const State::OwnedSpace* owner) const;
-    [[nodiscard]] size_t pins() const;
-    [[nodiscard]] size_t pins_of(std::string_view owner) const;
+    [[nodiscard]] uint64_t pinned_weight(const Owned& owned) const;
     [[nodiscard]] uint64_t pin_bytes_max() const {
         return std::min<uint64_t>(memory_bytes_max_ / 8,
                                   BlockPins::pins_max * BlockPins::bytes_per_pin);
@@ -135,6 +161,7 @@ class Caches {
     Task<Result<>> evict(object::ContainerId container, Cache& cache, Excess excess);
     Task<Result<>> punch(object::ContainerId container, Cache& cache,
                          std::vector<S3Fifo::Victim> victims, uint64_t object::CacheUse::* cause);
+    void count_ages(Cache& cache, std::span<const S3Fifo::Victim> evicted);
     Task<Result<>> punch_group(object::ContainerId container,
                                std::span<const S3Fifo::Victim> victims);
     // Removes the block if it is old: a hidden one is in the way of another one with its key.
@@ -154,6 +181,9 @@ class Caches {
     const uint64_t memory_bytes_max_;
     const uint64_t secret_;
     std::map<object::ContainerId, std::shared_ptr<Cache>> caches_;
+    TableUse all_;
+    Owners owners_;  // of caches
+    AgeHistogram hit_ages_, evicted_ages_;
     StopSource stopping_;
     bool is_running_ = false;
     Event changed_;  // run() may have something to do

@@ -208,6 +208,21 @@ CO_TEST(Caches, PresentBlockCannotBeChanged, CachePool, pool) {
     EXPECT_OK(co_await pool.close());
 }
 
+// Others would see the change before it is durable.
+CO_TEST(Caches, ChangeOfABlockAndOfAnotherObjectIsRefused, CachePool, pool) {
+    co_await pool.start_cache(10);
+    EXPECT_OK(co_await pool.put("a"));
+    object::Transaction transaction;
+    transaction.operations.push_back(
+        {.kind = Kind::punch_dkey, .object = object::blocks_object, .dkey = {"a"}});
+    transaction.operations.push_back(
+        {.kind = Kind::touch, .object = {1, 2}, .dkey = object::Dkey::integer(1), .akey = {"a"}});
+    const auto done = co_await pool.store->update(pool.call, pool.container, transaction);
+    EXPECT_EQ(done ? Code{} : done.error().code, Code::unsupported);
+    EXPECT_TRUE(co_await pool.get("a"));
+    EXPECT_OK(co_await pool.close());
+}
+
 CO_TEST(Caches, ScanLeavesBlocksThatAreUsed, CachePool, pool) {
     co_await pool.start_cache(50);
     for (uint64_t i = 0; i < 40; ++i) {
@@ -307,6 +322,41 @@ CO_TEST(Caches, TenantWithMostKeysGivesThemUpForOthers, CachePool, pool) {
     EXPECT_OK(co_await pool.close());
 }
 
+CO_TEST(Caches, ManyCachesOfATenantLeaveOthersTheirKeys, CachePool, pool) {
+    pool.options.memory_bytes = 4 << 20;
+    co_await pool.start_cache(4000);
+    const auto one = pool.container;
+    EXPECT_OK(co_await pool.store->set_container(pool.call, one, {.owner = "alice"}));
+    for (uint64_t i = 0; i < 1500; ++i) EXPECT_OK(co_await pool.put(pool.name(i), 1));
+    std::vector<object::ContainerId> others;
+    for (int i = 0; i < 30; ++i) {
+        const auto made = co_await pool.store->create_container(
+            pool.call,
+            object::ContainerProperties{.label = "b" + std::to_string(i), .owner = "bob"});
+        EXPECT_OK(made);
+        pool.container = others.emplace_back(made->id);
+        EXPECT_OK(co_await pool.put_record({}));
+    }
+    pool.container = one;
+    for (uint64_t i = 2000; i < 2010; ++i) EXPECT_OK(co_await pool.put(pool.name(i), 1));
+    EXPECT_EQ((co_await pool.use()).evicted, 0U) << "empty ones take little";
+    for (const auto other : others) {
+        pool.container = other;
+        EXPECT_OK(co_await pool.put("k", 1));
+    }
+    pool.container = one;
+    EXPECT_GT((co_await pool.use()).blocks, 1000U) << "half of the memory";
+    for (uint64_t i = 3000; i < 3500; ++i) EXPECT_OK(co_await pool.put(pool.name(i), 1));
+    EXPECT_GT((co_await pool.use()).blocks, 1000U);
+    EXPECT_LE(pool.metric("ros2store_cache_table_bytes"), pool.options.caches_share());
+    for (const auto other : others) {
+        EXPECT_OK(co_await pool.store->destroy_container(pool.call, other));
+    }
+    for (uint64_t i = 4000; i < 7000; ++i) EXPECT_OK(co_await pool.put(pool.name(i), 1));
+    EXPECT_GT((co_await pool.use()).blocks, 2000U) << "all of it again";
+    EXPECT_OK(co_await pool.close());
+}
+
 CO_TEST(Caches, BlockOlderThanTheTtlIsAMissAndIsRemoved, CachePool, pool) {
     co_await pool.start_cache(10, std::chrono::seconds(60));
     EXPECT_OK(co_await pool.put("a"));
@@ -321,6 +371,20 @@ CO_TEST(Caches, BlockOlderThanTheTtlIsAMissAndIsRemoved, CachePool, pool) {
     EXPECT_EQ(use.expired, 2U);
     EXPECT_EQ(use.blocks, 0U);
     EXPECT_OK(co_await pool.put("a"));
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Caches, AgesOfEvictedBlocksAreCounted, CachePool, pool) {
+    co_await pool.start_cache(10);
+    co_await pool.put_many(0, 8);
+    EXPECT_EQ((co_await pool.use()).evicted_age(), Duration{});
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(100));
+    EXPECT_TRUE(co_await pool.get(pool.name(7)));
+    co_await pool.put_many(100, 9);
+    const CacheUse use = co_await pool.use();
+    EXPECT_GT(use.evicted, 4U);
+    EXPECT_GT(use.evicted_age(), std::chrono::seconds(50));
+    EXPECT_LE(use.evicted_age(), std::chrono::seconds(100));
     EXPECT_OK(co_await pool.close());
 }
 
@@ -447,12 +511,12 @@ CO_TEST(Caches, PinnedBlockOlderThanTheTtlIsRemoved, CachePool, pool) {
 }
 
 CO_TEST(Caches, TooManyPinsAreRefused, CachePool, pool) {
-    pool.options.memory_bytes = 4 << 20;  // 128 pins
+    pool.options.memory_bytes = 4 << 20;  // 93 pins
     co_await pool.start_cache(1000);
     co_await pool.put_many(0, 100);
-    EXPECT_OK(co_await pool.pin(0, 60));
-    EXPECT_EQ((co_await pool.pin(60, 10)).error().code, Code::no_memory);
-    EXPECT_EQ(co_await pool.pinned(), 60U);
+    EXPECT_OK(co_await pool.pin(0, 45));
+    EXPECT_EQ((co_await pool.pin(45, 10)).error().code, Code::no_memory);
+    EXPECT_EQ(co_await pool.pinned(), 45U);
     EXPECT_OK(co_await pool.close());
 }
 

@@ -168,7 +168,7 @@ Task<Result<>> Checkpointer::checkpoint() {
     for (uint32_t i = 1; i < cores_.size(); ++i) batches_[0].append(std::move(batches_[i]));
 
     // The index may reach its disk at any time.
-    if (rules.flush_before_index) ROS2S_CO_TRY(co_await committer_.make_durable(slot.applied));
+    if (rules.flush_before_index) ROS2S_CO_TRY(co_await committer_.make_durable({}, slot.applied));
 
     counters.nodes.add(batches_[0].count());
     counters.batch_bytes.add(batches_[0].bytes());

@@ -352,7 +352,7 @@ Task<Result<>> Cleaner::carry_out(std::span<const Listed> batch, std::deque<Visi
 Task<Result<>> Cleaner::find_at(Visit& visit, std::span<const Listed> batch,
                                 std::vector<Candidate>& found) {
     Core& core = visit.core;
-    LockTable::WantedLocks wanted;
+    KeyLocks::WantedLocks wanted;
     std::vector<std::pair<const std::string*, size_t>> here;  // keys, and their first blocks
     for (size_t i = 0; i < batch.size(); ++i) {
         if (i > 0 && batch[i].key == batch[i - 1].key) continue;
@@ -362,11 +362,11 @@ Task<Result<>> Cleaner::find_at(Visit& visit, std::span<const Listed> batch,
         if (&cores_.of(entry->container, entry->object, entry->dkey) != &core) continue;
         here.emplace_back(&key, i);
         const uint64_t object = cores_.lock_names().of(entry->container, entry->object);
-        wanted.push_back({object, LockMode::intent_update});
-        wanted.push_back({LockNames::of(object, entry->dkey), LockMode::intent_update});
+        wanted.push_back({object, KeyLockMode::intent_update});
+        wanted.push_back({LockNames::of(object, entry->dkey), KeyLockMode::intent_update});
     }
     if (here.empty()) co_return Result<>();
-    LockTable::prepare(wanted);
+    KeyLocks::prepare(wanted);
     co_await visit.locked.lock(std::move(wanted));
     visit.reading.emplace(core.reads, core.visible);
     for (const auto& [key, first] : here) {

@@ -518,17 +518,30 @@ void Committer::wake_flush() {
     if (flush_pause_ != nullptr) flush_pause_->request_stop();
 }
 
-Task<Result<>> Committer::make_durable(uint64_t group) {
+Task<Result<>> Committer::make_durable(const Call& call, uint64_t group) {
     while (states_.durable() < group) {
         if (dead_) co_return fail(Code::io);
+        ROS2S_CO_TRY(call.check(env_.reactor));
         want_durable(group);
+        const WakeOnStop wake(call.stop, progress_);
         co_await progress_;
     }
     co_return Result<>();
 }
 
-Task<Result<uint64_t>> Committer::sync(const Call&, const object::Acknowledged& known) {
-    ROS2S_CO_TRY(co_await make_durable(states_.visible()));
+Task<Result<>> Committer::wait_visible(const Call& call) {
+    const uint64_t last = states_.ordered() + (open_->is_empty() ? 0 : 1);
+    while (states_.visible() < last) {
+        if (dead_) co_return fail(Code::io);
+        ROS2S_CO_TRY(call.check(env_.reactor));
+        const WakeOnStop wake(call.stop, progress_);
+        co_await progress_;
+    }
+    co_return Result<>();
+}
+
+Task<Result<uint64_t>> Committer::sync(const Call& call, const object::Acknowledged& known) {
+    ROS2S_CO_TRY(co_await make_durable(call, states_.visible()));
     const uint64_t last = known.last.value;
     if (known.incarnation == 0 || known.incarnation == incarnation_ || last == 0) {
         co_return incarnation_;

@@ -91,8 +91,11 @@ class Committer {
     Task<Result<object::Commit>> commit(TransactionRecord&& transaction, Trace* trace = nullptr,
                                         bool deferred = false);
 
-    // Waits until all groups up to this visible one are durable. Errors: io (some never will be).
-    Task<Result<>> make_durable(uint64_t group);
+    // Waits until all groups up to this visible one are durable. Errors: io (some never will be),
+    // cancelled, deadline.
+    Task<Result<>> make_durable(const Call& call, uint64_t group);
+    // Waits until all transactions that have joined are visible. The same errors.
+    Task<Result<>> wait_visible(const Call& call);
     // ObjectStore::sync().
     Task<Result<uint64_t>> sync(const Call& call, const object::Acknowledged& known);
     // Errors: expired (the client knows another incarnation; detail: this one).
@@ -104,7 +107,7 @@ class Committer {
     // May this transaction, which joins next, be deferred? Not if there is no room to note it.
     [[nodiscard]] bool may_defer(object::ContainerId container,
                                  const object::Transaction& transaction) {
-        return volatile_.note(container, transaction, states_.ordered() + 1);
+        return volatile_.note(container, transaction, states_.ordered() + 1, env_.reactor.now());
     }
     [[nodiscard]] const VolatileObjects& volatile_objects() const { return volatile_; }
     [[nodiscard]] const GroupStates& states() const { return states_; }

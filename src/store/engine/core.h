@@ -12,8 +12,9 @@
 #include <set>
 #include <vector>
 
+#include "key_locks.h"
 #include "loader.h"
-#include "locks.h"
+#include "partial_blocks.h"
 #include "ros2s/device/block_device.h"
 
 namespace ros2s::engine {
@@ -108,8 +109,9 @@ class Core {
     const uint32_t number;
     const Environment env;  // the pool's, with this core's reactor
     NodeCache cache;
+    PartialBlocks partial;
     Loader loader;
-    LockTable locks;
+    KeyLocks locks;
     ReadPins reads;
     RequestCount requests;
     Semaphore bounce;  // blocks of bounce memory

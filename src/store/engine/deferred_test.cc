@@ -2,6 +2,7 @@
 // by the crash suite.
 #include "awaited_clients.h"
 #include "ros2s/object/test_support/batch.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
@@ -316,6 +317,89 @@ CO_TEST(Deferred, ClientThatDoesNotReturnIsGivenUpAfterSeconds, Repeating, pool)
     EXPECT_OK(co_await pool.close());
 }
 
+CO_TEST(Deferred, ClientIsAwaitedLongerWhileItRepeats, Repeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.lose_one());
+    Result<> fetched = fail(Code::busy);
+    Nursery asking(pool.env.reactor, 1);
+    co_await asking.spawn(Repeating::fetch_as_other(pool, fetched));
+    const uint64_t second = (co_await pool.sync(pool.first, pool.last)).error().detail;
+    co_await sleep_for(pool.env.reactor,
+                       AwaitedClients::patience - std::chrono::milliseconds(1500));
+    EXPECT_OK(co_await pool.change(2, second, true));
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(2));
+    EXPECT_OK(co_await pool.change(3, second, true));
+    EXPECT_EQ(fetched, Result<>(fail(Code::busy)));
+    co_await asking.join();
+    EXPECT_TRUE(fetched) << "it does not return";
+    EXPECT_EQ((co_await pool.change(4, second, true)).error().code, Code::expired);
+    EXPECT_OK(co_await pool.close());
+}
+
+// A client that lies about what it was acknowledged.
+CO_TEST(Deferred, EndlessRepetitionIsEnded, Repeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.lose_one());
+    Result<> fetched = fail(Code::busy);
+    Nursery asking(pool.env.reactor, 1);
+    co_await asking.spawn(Repeating::fetch_as_other(pool, fetched));
+    const uint64_t second = (co_await pool.sync(pool.first, pool.last)).error().detail;
+    const Time begun = pool.env.reactor.now();
+    uint64_t sequence = 2;
+    while (co_await pool.change(sequence, second, true)) {
+        ++sequence;
+        co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(500));
+    }
+    co_await asking.join();
+    EXPECT_TRUE(fetched);
+    EXPECT_GE(pool.env.reactor.now() - begun, AwaitedClients::patience);
+    EXPECT_LT(pool.env.reactor.now() - begun,
+              AwaitedClients::patience_most + std::chrono::seconds(3));
+    EXPECT_EQ((co_await pool.change(sequence, second, true)).error().code, Code::expired);
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Deferred, RepetitionOfAnothersChangesIsRefused, Repeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.lose_one());
+    const uint64_t second = (co_await pool.sync(pool.first, pool.last)).error().detail;
+    const object::Holder own = std::exchange(
+        pool.holder, {.client = pool.writer.id, .session = 9, .owner = {.bytes = {66}}});
+    EXPECT_EQ((co_await pool.change(2, second, true)).error().code, Code::expired);
+    pool.holder = own;
+    EXPECT_OK(co_await pool.change(2, second, true));
+    EXPECT_OK(co_await pool.expect(1, 1, 2));
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Deferred, ClientThatHasRepeatedWaitsForOthersThatAreAwaited, Repeating, pool) {
+    co_await pool.start();
+    const auto first = co_await pool.sync(0, {});
+    object::Transaction others{.id = {.client = pool.other.id, .sequence = 1},
+                               .is_new = true,
+                               .holder = {.client = pool.other.id, .session = 6},
+                               .deferred = true};
+    others.operations.push_back({.kind = object::Operation::Kind::touch,
+                                 .object = {1, 7},
+                                 .dkey = object::Dkey::integer(2),
+                                 .akey = {"a"}});
+    EXPECT_OK(co_await pool.store->update(pool.of_other, pool.container, others));
+    EXPECT_OK(co_await pool.change(2, *first, false));
+    pool.options.pin_list.text = pool.written;
+    EXPECT_OK(co_await pool.crash_and_open());
+    EXPECT_EQ(pool.metric("ros2store_engine_awaited_clients"), 2);
+    const uint64_t second = *co_await pool.store->sync(pool.call, pool.container, {}, {});
+    EXPECT_OK(co_await pool.change(2, second, true));
+    const StoreClient writer{.id = pool.writer.id, .incarnation = second};
+    EXPECT_EQ(co_await pool.fetch({.client = &writer}, 1), Result<>(fail(Code::leased)));
+    others.was_lost = true;
+    others.is_new = false;
+    EXPECT_OK(co_await pool.store->update(pool.of_other, pool.container, others));
+    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, others.holder, {second, {}}));
+    EXPECT_OK(co_await pool.fetch({.client = &writer}, 1));
+    EXPECT_OK(co_await pool.close());
+}
+
 CO_TEST(Deferred, RequestThatWaitsForAnotherClientEndsAtItsDeadline, Repeating, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.lose_one());
@@ -331,6 +415,74 @@ CO_TEST(Deferred, ClientThatLostNothingLetsOthersGoOn, Repeating, pool) {
     EXPECT_OK(co_await pool.sync(pool.first, {}));
     EXPECT_OK(co_await pool.fetch(pool.of_other, 1));
     EXPECT_EQ(pool.metric("ros2store_engine_awaited_clients"), 0);
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Deferred, ChangesOfASessionAreCountedUntilTheyAreDurable, Repeating, pool) {
+    co_await pool.start();
+    const auto first = co_await pool.sync(0, {});
+    EXPECT_EQ(pool.store->deferred_of(5).changes, 0U);
+    EXPECT_OK(co_await pool.change(1, *first, false));
+    co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(50));
+    EXPECT_OK(co_await pool.change(2, *first, false));
+    const auto deferred = pool.store->deferred_of(5);
+    EXPECT_EQ(deferred.changes, 2U);
+    EXPECT_EQ(deferred.bytes, 2 * block_bytes);
+    EXPECT_GE(deferred.age, std::chrono::milliseconds(50));
+    EXPECT_EQ(pool.store->deferred_of(6).changes, 0U) << "another session's";
+    EXPECT_OK(co_await pool.sync(*first, {}));
+    EXPECT_EQ(pool.store->deferred_of(5).changes, 0U);
+    EXPECT_OK(co_await pool.close());
+}
+
+// Space that the repetition needs is free meanwhile. Others do not take the last of it.
+CO_TEST(Deferred, OtherContainersLeaveRoomForWhatIsRepeated, Repeating, pool) {
+    co_await pool.start();
+    const auto second_container = co_await pool.store->create_container(pool.call, {.label = "d"});
+    EXPECT_OK(second_container);
+    EXPECT_OK(co_await pool.lose_one());
+    const AlignedBuffer buffer(256 * block_bytes);
+    Result<> refused;
+    uint64_t dkey = 0;
+    for (; refused && dkey < 100; ++dkey) {
+        object::Transaction transaction;
+        transaction.operations.push_back(pool.writing(dkey, buffer.bytes()));
+        const Call hurried{.deadline = pool.env.reactor.now() + std::chrono::milliseconds(100)};
+        const auto done = co_await pool.store->update(hurried, second_container->id, transaction);
+        refused = done ? Result<>() : fail(done.error());
+    }
+    EXPECT_EQ(refused, Result<>(fail(Code::deadline))) << dkey;
+    EXPECT_GT(dkey, 10U) << "there is much more room than what is repeated needs";
+    const uint64_t second = (co_await pool.sync(pool.first, pool.last)).error().detail;
+    EXPECT_OK(co_await pool.change(2, second, true));
+    EXPECT_OK(co_await pool.sync(second, {}));
+    object::Transaction transaction;
+    transaction.operations.push_back(pool.writing(dkey, buffer.bytes()));
+    EXPECT_OK(co_await pool.store->update(pool.call, second_container->id, transaction));
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Deferred, ClientCanRepeatWhenAReadOnlyPoolWasRepaired, Repeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.lose_one());
+    pool.disks[0]->set_hook([](const device::SimOperation& operation) {
+        return operation.kind == device::SimKind::write ? device::SimFault::error
+                                                        : device::SimFault::none;
+    });
+    const uint64_t second = (co_await pool.sync(pool.first, pool.last)).error().detail;
+    EXPECT_FALSE(co_await pool.change(2, second, true));
+    EXPECT_NE(pool.store->read_only_reason(), "");
+    // Others are not kept waiting for ever, and change nothing.
+    EXPECT_OK(co_await pool.fetch(pool.of_other, 2));
+    co_await sleep_for(pool.env.reactor, std::chrono::minutes(1));
+    EXPECT_EQ((co_await pool.sync(pool.first, pool.last)).error().code, Code::read_only);
+    pool.disks[0]->set_hook({});
+    pool.options.pin_list.text = pool.written;
+    EXPECT_OK(co_await pool.crash_and_open());
+    const auto told = co_await pool.sync(pool.first, pool.last);
+    EXPECT_EQ(told ? Code{} : told.error().code, Code::busy);
+    EXPECT_OK(co_await pool.change(2, told.error().detail, true));
+    EXPECT_OK(co_await pool.expect(1, 1, 2));
     EXPECT_OK(co_await pool.close());
 }
 

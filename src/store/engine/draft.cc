@@ -199,8 +199,8 @@ bool Draft::concerns(uint32_t core) const {
 
 // Locks on a whole object are taken on every core, so locks on a core's own dkeys need no other
 // core.
-LockTable::WantedLocks Draft::locks(uint32_t core) const {
-    LockTable::WantedLocks wanted;
+KeyLocks::WantedLocks Draft::locks(uint32_t core) const {
+    KeyLocks::WantedLocks wanted;
     wanted.reserve(2 * (request_.conditions.size() + request_.operations.size()));
     using Judge = object::Condition::Kind;
     for (const object::Condition& condition : request_.conditions) {
@@ -208,30 +208,31 @@ LockTable::WantedLocks Draft::locks(uint32_t core) const {
         if (condition.is_about_holders()) {
             // The objects of the others are some that the operations lock.
             if (core == 0 && excludes_pins(condition)) {
-                wanted.push_back({object, LockMode::exclusive});
+                wanted.push_back({object, KeyLockMode::exclusive});
             }
             continue;
         }
         if (condition.kind == Judge::no_dkeys) {
-            wanted.push_back({object, LockMode::shared});
+            wanted.push_back({object, KeyLockMode::shared});
             continue;
         }
         if (!is_on(core, condition.object, condition.dkey.bytes)) continue;
-        wanted.push_back({object, LockMode::intent_shared});
-        wanted.push_back({LockNames::of(object, condition.dkey.bytes), LockMode::shared});
+        wanted.push_back({object, KeyLockMode::intent_shared});
+        wanted.push_back({LockNames::of(object, condition.dkey.bytes), KeyLockMode::shared});
     }
     for (const object::Operation& operation : request_.operations) {
         const uint64_t object = lock_names_.of(container_, operation.object);
         if (operation.kind == Kind::punch_object || operation.kind == Kind::punch_dkeys) {
-            wanted.push_back({object, LockMode::exclusive});
+            wanted.push_back({object, KeyLockMode::exclusive});
             continue;
         }
         if (!is_on(core, operation.object, operation.dkey.bytes)) continue;
-        wanted.push_back({object, LockMode::intent_update});
-        wanted.push_back({LockNames::of(object, operation.dkey.bytes),
-                          whole_blocks(operation) ? LockMode::intent_update : LockMode::exclusive});
+        wanted.push_back({object, KeyLockMode::intent_update});
+        wanted.push_back(
+            {LockNames::of(object, operation.dkey.bytes),
+             whole_blocks(operation) ? KeyLockMode::intent_update : KeyLockMode::exclusive});
     }
-    LockTable::prepare(wanted);
+    KeyLocks::prepare(wanted);
     return wanted;
 }
 
@@ -370,6 +371,66 @@ Result<> Draft::plan(uint32_t core, NodeCache& nodes) {
     return {};
 }
 
+// ---- blocks that small writes change ------------------------------------------------------
+
+uint64_t Draft::array_name(const Change& change) const {
+    const uint64_t object = lock_names_.of(container_, change.object);
+    return LockNames::of(LockNames::of(object, change.dkey), change.akey);
+}
+
+Draft::Edge* Draft::edge(size_t index, uint64_t block) {
+    const auto found = std::ranges::find_if(
+        edges_, [&](const Edge& one) { return one.operation == index && one.block == block; });
+    return found == edges_.end() ? nullptr : &*found;
+}
+
+void Draft::take_partial_blocks(uint32_t core, PartialBlocks& known) {
+    if (!known.was_used()) return;
+    for (size_t i = 0; i < record_.changes.size(); ++i) {
+        const Change& change = record_.changes[i];
+        if (change.piece_count == 0 || !is_on(core, change)) continue;
+        const uint64_t array = array_name(change);
+        for (Edge& edge : edges_) {
+            if (edge.operation != i || edge.memory.size() != 0) continue;
+            edge.memory = known.take({array, edge.block}, edge.base.crc);
+        }
+        for (uint8_t p = 0; p < change.piece_count; ++p) {
+            known.drop({array, change.pieces[p].first}, change.pieces[p].count);
+        }
+    }
+}
+
+bool Draft::is_worth_keeping(size_t index) const {
+    const object::Operation& operation = request_.operations[index];
+    if (operation.kind != Kind::write || operation.extent.length >= block_bytes) return false;
+    for (size_t i = 0; i < record_.changes.size(); ++i) {
+        if (i != index && touches(record_.changes[i], record_.changes[index])) return false;
+    }
+    return true;
+}
+
+void Draft::keep(size_t index, uint64_t block, const std::byte* memory) {
+    const Change& change = record_.changes[index];
+    Edge* kept = edge(index, block);
+    if (kept == nullptr) {
+        kept = &edges_.emplace_back(Edge{.operation = static_cast<uint32_t>(index)});
+        kept->block = block;
+        kept->memory = AlignedBuffer(block_bytes);
+    }
+    std::memcpy(kept->memory.data(), memory, block_bytes);
+    kept->is_kept = true;
+    kept->core = partition_.core_of(container_, change.object, change.dkey);
+    kept->name = {array_name(change), block};
+}
+
+void Draft::keep_partial_blocks(uint32_t core, PartialBlocks& known) {
+    for (Edge& edge : edges_) {
+        if (edge.is_kept && edge.core == core) {
+            known.add(edge.name, std::move(edge.memory));
+        }
+    }
+}
+
 // ---- measure -------------------------------------------------------------------------------
 
 std::optional<size_t> Draft::value_before(size_t index) const {
@@ -489,25 +550,22 @@ void Draft::measure(uint32_t core) {
 
 // ---- stage ---------------------------------------------------------------------------------
 
-void Draft::fill_base(Group& group, size_t index, uint64_t block, std::byte* memory) const {
+void Draft::fill_base(Group& group, size_t index, uint64_t block, std::byte* memory) {
     const std::optional<Source> made = made_before(index, block);
     if (made && made->from == Source::From::staged) {
         const BlockAddress at = made->block.address;
         std::memcpy(memory, group.memory({at.device(), at.block()}), block_bytes);
         return;
     }
-    for (const Edge& edge : edges_) {
-        if (edge.operation == index && edge.block == block) {
-            std::memcpy(memory, edge.memory.data(), block_bytes);
-            return;
-        }
+    if (const Edge* const old = edge(index, block)) {
+        std::memcpy(memory, old->memory.data(), block_bytes);
+        return;
     }
     std::memset(memory, 0, block_bytes);
 }
 
 // Puts the result of operation `index` on `block` into engine memory, and compares the copy.
-Result<> Draft::fill(Group& group, size_t index, uint64_t block, std::byte* memory,
-                     uint32_t& crc) const {
+Result<> Draft::fill(Group& group, size_t index, uint64_t block, std::byte* memory, uint32_t& crc) {
     const object::Operation& operation = request_.operations[index];
     const uint64_t start = block * block_bytes;
     const object::Extent extent =
@@ -526,6 +584,7 @@ Result<> Draft::fill(Group& group, size_t index, uint64_t block, std::byte* memo
     std::memcpy(memory + from, operation.window.bytes().data() + (start + from - extent.offset),
                 to - from);
     crc = crc32c({memory, block_bytes});
+    if (!whole && is_worth_keeping(index)) keep(index, block, memory);
     if (operation.checksums.empty()) return {};
     const uint32_t claimed = operation.checksums[block - extent.offset / block_bytes];
     const uint32_t found = whole ? crc : crc32c({memory + from, to - from});

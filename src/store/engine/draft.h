@@ -21,7 +21,8 @@
 
 #include "group.h"
 #include "home_devices.h"
-#include "locks.h"
+#include "key_locks.h"
+#include "partial_blocks.h"
 #include "partition.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/inline_vector.h"
@@ -31,12 +32,15 @@ namespace ros2s::engine {
 
 class Draft {
   public:
-    // A block that is written in part and had bytes before.
+    // A block that is written in part, and had bytes before or is kept for PartialBlocks.
     struct Edge {
         uint32_t operation = 0;
         uint64_t block = 0;
         BlockRef base{};       // verified old bytes come from here ...
-        AlignedBuffer memory;  // ... into here
+        AlignedBuffer memory;  // ... into here. From stage() on the new bytes, if they are kept
+        bool is_kept = false;
+        uint32_t core = 0;  // if it is kept, as the rest:
+        PartialBlocks::Name name{};
     };
 
     // `id`: the request's, with its digest if the request has a client.
@@ -58,7 +62,7 @@ class Draft {
     [[nodiscard]] uint64_t blocks_max() const { return blocks_max_; }
     // Returns true if that core has something to lock.
     [[nodiscard]] bool concerns(uint32_t core) const;
-    [[nodiscard]] LockTable::WantedLocks locks(uint32_t core) const;
+    [[nodiscard]] KeyLocks::WantedLocks locks(uint32_t core) const;
     // Returns true if that core owns the entries under a dkey of this container.
     [[nodiscard]] bool is_on(uint32_t core, object::ObjectId object, std::string_view dkey) const {
         return partition_.core_of(container_, object, dkey) == core;
@@ -76,6 +80,11 @@ class Draft {
     // array); no_space (it would need new blocks, which it must not).
     [[nodiscard]] Result<> plan(uint32_t core, NodeCache& nodes);
     [[nodiscard]] std::vector<Edge>& edges() { return edges_; }
+    // After plan() on that core: takes out the blocks that the transaction changes, and uses their
+    // bytes for edges().
+    void take_partial_blocks(uint32_t core, PartialBlocks& known);
+    // When the group is visible, with the locks still held.
+    void keep_partial_blocks(uint32_t core, PartialBlocks& known);
 
     // Adds the use that the operations on that core's dkeys add to the container, after plan()
     // there. Blocks that become holes do not count, nor do keys that are removed after being
@@ -123,10 +132,15 @@ class Draft {
     [[nodiscard]] int64_t holes_to_fill(size_t index) const;
     // The bytes of the single value that the operation finds; nothing: there is none.
     [[nodiscard]] std::optional<size_t> value_before(size_t index) const;
+    [[nodiscard]] uint64_t array_name(const Change& change) const;
+    [[nodiscard]] Edge* edge(size_t index, uint64_t block);
+    // Small writes, unless other operations change the same akey.
+    [[nodiscard]] bool is_worth_keeping(size_t index) const;
+    void keep(size_t index, uint64_t block, const std::byte* memory);
     [[nodiscard]] Result<> stage_change(Group& group, size_t index);
     [[nodiscard]] Result<> fill(Group& group, size_t index, uint64_t block, std::byte* memory,
-                                uint32_t& crc) const;
-    void fill_base(Group& group, size_t index, uint64_t block, std::byte* memory) const;
+                                uint32_t& crc);
+    void fill_base(Group& group, size_t index, uint64_t block, std::byte* memory);
 
     object::ContainerId container_;
     const object::Transaction& request_;

@@ -225,14 +225,14 @@ bool EngineStore::is_shown(const Call& call) const {
 
 // Waits also if the request failed: the error may say what is there. After the request, the objects
 // are noted whose changes it has seen.
-template <class T, class... Objects>
+template <bool awaits_repetitions, class T, class... Objects>
 Task<Result<T>> EngineStore::shown(const Call& call, object::ContainerId container,
                                    Task<Result<T>> request, Objects... objects) {
     Committer& committer = pool_->committer;
     Cores& cores = pool_->base->cores;
     Core& here = cores.here();
     ROS2S_CO_TRY(committer.check_incarnation(call));
-    if (pool_->awaited.any()) {
+    if (awaits_repetitions && pool_->awaited.any()) {
         const RequestCount::Hold hold(here.requests);
         ROS2S_CO_TRY(
             co_await at_home(cores, pool_->awaited, &AwaitedClients::wait, call, container));
@@ -254,7 +254,7 @@ Task<Result<T>> EngineStore::shown(const Call& call, object::ContainerId contain
         const uint64_t last =
             std::max({uint64_t{0}, changed_by_others(committer.volatile_objects(), call, container,
                                                      objects)...});
-        co_return co_await committer.make_durable(last);
+        co_return co_await committer.make_durable(call, last);
     };
     ROS2S_CO_TRY(co_await at(cores.home(), here, wait(committer, call, container, objects...)));
     co_return done;
@@ -274,8 +274,11 @@ Task<Result<object::Commit>> EngineStore::update(const Call& call, object::Conta
     auto updated =
         at_home(pool_->base->cores, pool_->writer, &Writer::update, call, container, transaction);
     if (is_shown(call)) return updated;
-    return shown(call, container, std::move(updated), std::span(transaction.conditions),
-                 std::span(transaction.operations));
+    const auto conditions = std::span(transaction.conditions);
+    const auto operations = std::span(transaction.operations);
+    return transaction.was_lost
+               ? shown<false>(call, container, std::move(updated), conditions, operations)
+               : shown(call, container, std::move(updated), conditions, operations);
 }
 Task<Result<object::ListReply>> EngineStore::list(const Call& call, object::ContainerId container,
                                                   const object::ListRequest& request) {
@@ -315,6 +318,19 @@ std::vector<EngineStore::Capped> EngineStore::capped_containers() const {
             {value.properties.label, value.used, value.properties.caps, container.refusals});
     }
     return all;
+}
+EngineStore::Deferred EngineStore::deferred_of(uint64_t session) const {
+    Deferred deferred;
+    const Time now = pool_->base->env.reactor.now();
+    const std::vector<Uuid> all(1);
+    for (const Uuid& client : session == 0 ? all : pool_->holders.deferring(session)) {
+        const auto amount = pool_->committer.volatile_objects().of_client(client);
+        if (amount.changes == 0) continue;
+        deferred.changes += amount.changes;
+        deferred.bytes += amount.bytes;
+        deferred.age = std::max(deferred.age, now - amount.since);
+    }
+    return deferred;
 }
 std::vector<EngineStore::Capped> EngineStore::capped_owners() const {
     std::vector<Capped> all;
@@ -365,8 +381,18 @@ Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
         at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder, request);
     // Who asks for the container learns here who has it.
     const bool is_of_container = request.lock.space == object::LockSpace::container;
-    if (is_shown(call) || is_of_container) return locked;
+    if (is_of_container) return lock_container(call, std::move(locked));
+    if (is_shown(call)) return locked;
     return shown(call, container, std::move(locked), request.object);
+}
+// Changes of others that were admitted before are visible before the holder reads anything.
+Task<Result<std::optional<object::Lock>>> EngineStore::lock_container(
+    const Call& call, Task<Result<std::optional<object::Lock>>> lock) {
+    const auto done = co_await std::move(lock);
+    if (!done || *done) co_return done;
+    ROS2S_CO_TRY(
+        co_await at_home(pool_->base->cores, pool_->committer, &Committer::wait_visible, call));
+    co_return done;
 }
 Task<Result<uint64_t>> EngineStore::sync(const Call& call, object::ContainerId container,
                                          const object::Holder& holder,
@@ -401,166 +427,6 @@ void EngineStore::client_ended(uint64_t session) {
     pool_->caches.session_ended(session);
 }
 
-// ---- metrics -------------------------------------------------------------------------------
-
 object::LeaseTable& EngineStore::leases() { return pool_->leases; }
-
-void EngineStore::visit_times(const HistogramVisitor& visit) const {
-    visit("ros2store_lease_answer_duration_seconds",
-          "Time that updates waited for the answer to a recall.", {},
-          pool_->leases.answers().read());
-}
-
-void EngineStore::visit_metrics(const MetricVisitor& visit) const {
-    const RecoveredPool& p = *pool_->base;
-    const auto counter = [&](std::string_view name, std::string_view help, const Counter& value) {
-        visit(name, help, value.value());
-    };
-    const auto sum = [&](std::string_view name, std::string_view help, auto&& of) {
-        uint64_t total = 0;
-        for (uint32_t i = 0; i < p.cores.size(); ++i) total += of(p.cores[i]).value();
-        visit(name, help, total);
-    };
-    const auto counted = [&](std::string_view name, std::string_view help,
-                             Counter CoreMetrics::* metric) {
-        sum(name, help, [&](const Core& core) -> const Counter& { return core.metrics.*metric; });
-    };
-    using Of = CoreMetrics;
-    counted("ros2store_engine_fetches_total", "Fetch requests.", &Of::fetches);
-    counted("ros2store_engine_fetch_items_total", "Extents and values fetched.", &Of::fetch_items);
-    counted("ros2store_engine_fetch_bytes_total", "Bytes fetched.", &Of::fetch_bytes);
-    counted("ros2store_engine_fetch_bounced_total", "Reads copied once more (unaligned).",
-            &Of::fetch_bounced);
-    counted("ros2store_engine_fetch_rereads_total",
-            "Reads repeated into engine memory after a mismatch in the caller's.",
-            &Of::fetch_rereads);
-    counted("ros2store_engine_fetch_corrupt_total", "Reads whose media bytes were rotten.",
-            &Of::fetch_corrupt);
-    counted("ros2store_engine_updates_total", "Update requests.", &Of::updates);
-    counted("ros2store_engine_update_bytes_total", "Bytes written to data blocks.",
-            &Of::update_bytes);
-    counted("ros2store_engine_updates_failed_total", "Update requests that failed.",
-            &Of::updates_failed);
-    counted("ros2store_engine_replays_total", "Updates answered from a stored reply.",
-            &Of::replays);
-    visit("ros2store_engine_stored_replies", "Request slots whose last answer is kept.",
-          p.state.replies.count());
-    visit("ros2store_engine_pins", "Open files that mounts have pinned.", pool_->pins.count());
-    visit("ros2store_engine_locks", "Locks by fcntl and flock that mounts have.",
-          pool_->locks.count());
-    const object::LockTable::Counters& of_locks = pool_->locks.counters();
-    counter("ros2store_engine_lock_refused_total",
-            "Calls for locks with another lock in the way; one that waits asks again.",
-            of_locks.refused);
-    counter("ros2store_engine_lock_held_off_total",
-            "Calls for locks after a start, before former holders have claimed theirs.",
-            of_locks.held_off);
-    counter("ros2store_engine_lock_bounded_total", "Locks that a bound refused.", of_locks.bounded);
-    visit("ros2store_engine_leases", "Nodes that mounts may keep in their caches.",
-          pool_->leases.count());
-    visit("ros2store_engine_lease_holders", "Mounts that listen for recalls of leases.",
-          pool_->leases.holders().size());
-    const object::LeaseCounters& of_leases = pool_->leases.counters();
-    counter("ros2store_engine_lease_recalls_total", "Leases that were asked back.",
-            of_leases.recalls);
-    counter("ros2store_engine_lease_expired_total", "Recalls without an answer in time.",
-            of_leases.expired);
-    counter("ros2store_engine_lease_refused_total", "Leases that a bound refused.",
-            of_leases.refused);
-    counter("ros2store_engine_lease_cuts_total", "Mounts cut off because they answered too late.",
-            of_leases.cuts);
-    counter("ros2store_engine_lease_evictions_total", "Mounts whose leases an operator ended.",
-            of_leases.evictions);
-    counted("ros2store_engine_partial_blocks_total", "Blocks read to be written in part.",
-            &Of::partial_blocks);
-    counted("ros2store_engine_lists_total", "List requests.", &Of::lists);
-    counted("ros2store_engine_queries_total", "Query requests.", &Of::queries);
-    sum("ros2store_engine_index_misses_total", "Entries loaded from the index.",
-        [](const Core& core) -> const Counter& { return core.loader.counters.misses; });
-    sum("ros2store_engine_index_scans_total", "Pages scanned in the index.",
-        [](const Core& core) -> const Counter& { return core.loader.counters.scans; });
-    visit("ros2store_engine_targets", "Partitions of the dkeys.", targets());
-    visit("ros2store_engine_cores", "Cores that the targets are spread over.", cores());
-    const Committer::Counters& c = pool_->committer.counters;
-    counter("ros2store_engine_groups_total", "Groups committed.", c.groups);
-    counter("ros2store_engine_empty_groups_total", "Groups committed to prove earlier ones.",
-            c.empty_groups);
-    counter("ros2store_engine_deferred_groups_total",
-            "Groups acknowledged before their flush (durability=fsync).", c.deferred_groups);
-    counter("ros2store_engine_deferred_flushes_total", "Flushes for these alone.",
-            c.deferred_flushes);
-    const GroupStates& states = pool_->committer.states();
-    visit("ros2store_engine_awaited_clients",
-          "Clients that may have to repeat changes that a loss of power took back.",
-          pool_->awaited.count());
-    visit("ros2store_engine_volatile_groups", "Acknowledged groups that await their flush.",
-          states.visible() - std::min(states.visible(), states.durable()));
-    visit("ros2store_engine_volatile_milliseconds", "For so long the first of them has waited.",
-          static_cast<uint64_t>(
-              std::chrono::duration_cast<std::chrono::milliseconds>(pool_->committer.volatile_for())
-                  .count()));
-    counter("ros2store_engine_transactions_total", "Transactions committed.", c.transactions);
-    counter("ros2store_engine_blocks_total", "Data blocks written.", c.blocks);
-    counter("ros2store_engine_runs_total", "Contiguous runs that they were written in.", c.runs);
-    counter("ros2store_engine_journal_bytes_total", "Bytes of journal records.", c.record_bytes);
-    counter("ros2store_engine_journal_waits_total", "Times a full journal held a group up.",
-            c.journal_waits);
-    const Checkpointer::Counters& k = pool_->checkpointer.counters;
-    counter("ros2store_engine_checkpoints_total", "Checkpoints written.", k.checkpoints);
-    counter("ros2store_engine_checkpoint_bytes_total", "Bytes of their batches.", k.batch_bytes);
-    visit("ros2store_engine_cache_bytes", "Memory of cached entries.", p.cores.cache_bytes());
-    visit("ros2store_engine_recovery_cache_bytes",
-          "The most that cached entries took while the journal was replayed.",
-          pool_->recovered.cache_bytes_max);
-    visit("ros2store_engine_dirty_bytes", "Of these, not yet in the index.", p.cores.dirty_bytes());
-    visit("ros2store_engine_memory_bytes", "Memory that the cap bounds.", memory_bytes());
-    visit("ros2store_engine_staging_bytes", "Of it, for payload being written, and spare",
-          pool_->committer.chunks.memory_bytes());
-    visit("ros2store_engine_journal_used_bytes", "Journal in use.",
-          p.journal.used_blocks() * block_bytes);
-    visit("ros2store_engine_quarantined_bytes", "Displaced blocks not yet free.",
-          p.state.space.quarantined_blocks() * block_bytes);
-    const Discarder::Counters& d = pool_->committer.discarder().counters;
-    counter("ros2store_engine_discards_total", "Discards (TRIM) that devices carried out.",
-            d.discards);
-    counter("ros2store_engine_discarded_bytes_total", "Bytes of them.", d.bytes);
-    counter("ros2store_engine_discards_left_out_bytes_total",
-            "Bytes that became free without a discard, because there was no room or time.",
-            d.left_out_bytes);
-    const Cleaner::Counters& cleaner = pool_->cleaner.counters;
-    counter("ros2store_engine_cleaner_passes_total", "Times that the cleaner began.",
-            cleaner.passes);
-    visit("ros2store_engine_cleaner_moved_bytes_total",
-          "Bytes that it moved. Write amplification: 1 + these / update_bytes_total.",
-          cleaner.moved_blocks.value() * block_bytes);
-    counter("ros2store_engine_cleaner_spared_blocks_total",
-            "Blocks that it left because they could not be read or are corrupt.",
-            cleaner.spared_blocks);
-    uint64_t clear_blocks = 0;
-    for (uint32_t d = 0; d < p.state.space.devices(); ++d) {
-        clear_blocks += p.state.space.clear_blocks(d);
-    }
-    visit("ros2store_engine_clear_bytes", "Free space in whole, aligned MiB.",
-          clear_blocks * block_bytes);
-    visit("ros2store_engine_used_bytes", "Data in use.", p.state.space.used_blocks() * block_bytes);
-    visit("ros2store_engine_total_bytes", "Room for data.",
-          p.state.space.total_blocks() * block_bytes);
-    sum("ros2store_engine_lock_waits_total", "Times a transaction waited for another.",
-        [](const Core& core) -> const Counter& { return core.locks.waits(); });
-    const object::CacheUse caches = pool_->caches.use();
-    visit("ros2store_cache_blocks", "Blocks in caches.", caches.blocks);
-    visit("ros2store_cache_pinned_blocks", "Blocks that are pinned.", caches.pinned);
-    visit("ros2store_cache_hits_total", "Blocks of caches that were read.", caches.hits);
-    visit("ros2store_cache_misses_total", "Reads of blocks that are not in their cache.",
-          caches.misses);
-    visit("ros2store_cache_puts_total", "Blocks put into caches.", caches.puts);
-    visit("ros2store_cache_evictions_total", "Blocks removed for others.", caches.evicted);
-    visit("ros2store_cache_expired_total", "Blocks removed because of their age.", caches.expired);
-    visit("ros2store_cache_removed_total", "Blocks removed by request.", caches.removed);
-    visit("ros2store_cache_table_bytes", "Memory of the keys of blocks.",
-          pool_->caches.memory_bytes());
-    visit("ros2store_engine_inconsistencies_total", "Blocks used or freed twice; always 0.",
-          p.state.inconsistencies);
-}
 
 }  // namespace ros2s::engine

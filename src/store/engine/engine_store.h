@@ -78,6 +78,12 @@ class EngineStore final : public object::ObjectStore {
     };
     [[nodiscard]] std::vector<Capped> capped_containers() const;
     [[nodiscard]] std::vector<Capped> capped_owners() const;
+    // What clients of the session, or all (0), were acknowledged and is not durable yet.
+    struct Deferred {
+        uint64_t changes = 0, bytes = 0;
+        Duration age{};  // of the first
+    };
+    [[nodiscard]] Deferred deferred_of(uint64_t session) const;
 
     [[nodiscard]] object::PoolId pool() const;
     // Empty: the pool accepts updates. Otherwise a sentence for people.
@@ -145,10 +151,12 @@ class EngineStore final : public object::ObjectStore {
     // A request of a client that may use the container. Waits before it until others have repeated
     // what is lost, and after it until what they have changed there is durable. Errors also:
     // expired (the client knows another incarnation; detail: this one), busy (another client has
-    // the container alone).
-    template <class T, class... Objects>
+    // the container alone). `awaits_repetitions`: not for a repetition itself.
+    template <bool awaits_repetitions = true, class T, class... Objects>
     Task<Result<T>> shown(const Call& call, object::ContainerId container, Task<Result<T>> request,
                           Objects... objects);
+    Task<Result<std::optional<object::Lock>>> lock_container(
+        const Call& call, Task<Result<std::optional<object::Lock>>> lock);
     std::unique_ptr<OpenPool> pool_;
 };
 

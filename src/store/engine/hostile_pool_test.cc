@@ -7,6 +7,7 @@
 #include "ros2s/engine/format/keys.h"
 #include "ros2s/engine/format/record.h"
 #include "ros2s/engine/format/values.h"
+#include "ros2s/object/blocks.h"
 #include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
@@ -210,6 +211,72 @@ CO_TEST(HostilePool, UsedBlocksOutsideDataAreaAreRefused, HostilePool, pool) {
     EXPECT_OK(co_await pool.close());
     pool.set_values({{key, used_blocks(data_first - 1, data_first)}});
     co_await expect_refused(pool, Code::corrupt, "index");
+}
+
+// ---- caches --------------------------------------------------------------------------------
+
+object::Operation putting(std::string key, const object::Akey& akey, ConstBytes value) {
+    return {.kind = object::Operation::Kind::put,
+            .object = object::blocks_object,
+            .dkey = {std::move(key)},
+            .akey = akey,
+            .window = object::Window::local(value)};
+}
+Task<Result<object::Commit>> put_block(HostilePool& pool, std::string key) {
+    const object::BlockHead head;
+    object::Transaction put;
+    put.conditions.push_back({.kind = object::Condition::Kind::absent,
+                              .object = object::blocks_object,
+                              .dkey = {key},
+                              .akey = object::block_head_akey()});
+    put.operations.push_back({.kind = object::Operation::Kind::write,
+                              .object = object::blocks_object,
+                              .dkey = {key},
+                              .akey = object::block_data_akey()});
+    put.operations.push_back(
+        putting(std::move(key), object::block_head_akey(), object_bytes(head)));
+    co_return co_await pool.store->update(pool.call, pool.container, put);
+}
+Task<> make_cache(HostilePool& pool) {
+    co_await pool.start();
+    const object::CacheRecord record;
+    object::Transaction transaction;
+    transaction.operations.push_back(putting({}, object::cache_akey(), object_bytes(record)));
+    EXPECT_OK(co_await pool.store->set_container(pool.call, pool.container, {.bytes = 1 << 20}));
+    EXPECT_OK(co_await pool.store->update(pool.call, pool.container, transaction));
+    EXPECT_OK(co_await put_block(pool, "known"));
+}
+
+CO_TEST(HostilePool, BlockWithTooLongKeyIsRemoved, HostilePool, pool) {
+    co_await make_cache(pool);
+    EXPECT_OK(co_await pool.close());
+    const auto key_of = [&](const std::string& dkey) {
+        return entry_key(pool.container, object::blocks_object, dkey, "head", 0).take();
+    };
+    const std::string too_long(object::block_key_bytes_max + 1, 'k');
+    const std::string head = pool.value_at(key_of("known"));
+    pool.set_values({{key_of(too_long), head}, {key_of({}), head}});
+    EXPECT_OK(co_await pool.open());
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(3));
+    const auto listed = co_await pool.store->list(pool.call, pool.container,
+                                                  {.what = object::ListRequest::What::dkeys,
+                                                   .object = object::blocks_object,
+                                                   .akey = object::block_head_akey(),
+                                                   .limit = 10});
+    EXPECT_OK(listed);
+    std::vector<std::string> keys;
+    for (const auto& entry : listed->entries) keys.push_back(entry.key);
+    EXPECT_THAT(keys, testing::ElementsAre("", "known"));
+    EXPECT_EQ((co_await put_block(pool, "known")).error().code, Code::condition_failed);
+    EXPECT_OK(co_await put_block(pool, "another"));
+    EXPECT_OK(co_await pool.close());
+}
+
+// It would be in the way of others that need the memory of its key: it cannot be removed.
+CO_TEST(HostilePool, BlockWithoutAKeyIsRefused, HostilePool, pool) {
+    co_await make_cache(pool);
+    EXPECT_EQ((co_await put_block(pool, {})).error().code, Code::unsupported);
+    EXPECT_OK(co_await pool.close());
 }
 
 // ---- records of the journal ----------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "locks.h"
+#include "key_locks.h"
 #include "ros2s/base/random.h"
 
 namespace ros2s::engine {

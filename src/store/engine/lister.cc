@@ -225,7 +225,7 @@ Task<Result<QueryReply>> Lister::query_object(const Call& call, object::Containe
     std::deque<LocksHeld> locks;
     for (uint32_t i = 0; i < cores_.size(); ++i) {
         LocksHeld& locked = locks.emplace_back(cores_[i].locks);
-        co_await at(cores_[i], cores_.home(), locked.lock({{name, LockMode::shared}}));
+        co_await at(cores_[i], cores_.home(), locked.lock({{name, KeyLockMode::shared}}));
     }
     Result<std::optional<QueryReply>> reply;
     while (reply && !*reply) reply = co_await look_at(call, container, object, akey);

@@ -33,6 +33,7 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
         return caches.is_cache(container);
     };
     committer.want_checkpoint = [this] { checkpointer.request(); };
+    holders.is_read_only = [this] { return !committer.read_only_reason().empty(); };
 }
 
 Task<> EngineStore::OpenPool::start() {

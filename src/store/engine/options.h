@@ -52,6 +52,9 @@ struct EngineOptions {
         // Replaces it durably. Called on a helper thread. After an error the text is no list. Null:
         // there is no list, and nobody is awaited.
         std::function<Result<>(std::string_view text)> write;
+        // The processes of this machine that had the pool have ended. Holders without an owner's
+        // name are such, and are not awaited.
+        bool processes_ended = false;
     };
     PinList pin_list{};
     bool read_only = false;

@@ -57,18 +57,18 @@ std::optional<std::string_view> take_part(std::string_view& lines, std::string_v
 
 // In the oldest version that has room for it.
 std::string encode_pin_list(const PinList& list) {
-    const bool is_plain = list.deferring.empty() && list.alone.empty();
+    const bool is_plain = list.deferring.empty() && list.exclusive.empty();
     const size_t version = !is_plain ? 2 : !list.ended.empty() ? 1 : 0;
     std::string text(first_lines[version]);
     text.reserve(text.size() + line_characters * (list.holders.size() + list.deferring.size() +
-                                                  list.ended.size() + list.alone.size() + 1));
+                                                  list.ended.size() + list.exclusive.size() + 1));
     add_lines(text, list.holders);
     if (version == 2) text += deferring_line;
     add_lines(text, list.deferring);
     if (version >= 1) text += ended_line;
     add_lines(text, list.ended);
     if (version == 2) text += alone_line;
-    add_lines(text, list.alone);
+    add_lines(text, list.exclusive);
     return text + last_line(text);
 }
 
@@ -90,10 +90,10 @@ std::optional<PinList> decode_pin_list(std::string_view text) {
     };
     if (version == 2 && !read_upto(deferring_line, list.deferring)) return {};
     if (version >= 1 && !read_upto(ended_line, list.ended)) return {};
-    if (version == 2 && !read_upto(alone_line, list.alone)) return {};
+    if (version == 2 && !read_upto(alone_line, list.exclusive)) return {};
     if (!read_lines(lines, *part)) return {};
     const size_t holders = list.holders.size() + list.ended.size();
-    if (std::max({holders, list.deferring.size(), list.alone.size()}) > pin_list_holders_max) {
+    if (std::max({holders, list.deferring.size(), list.exclusive.size()}) > pin_list_holders_max) {
         return {};
     }
     return list;
@@ -101,9 +101,19 @@ std::optional<PinList> decode_pin_list(std::string_view text) {
 
 namespace {
 
+// Removes the holders that are processes of this machine. True: there were some.
+bool forget_processes(PinList& list) {
+    size_t forgotten = 0;
+    for (auto* const part : {&list.holders, &list.ended, &list.deferring, &list.exclusive}) {
+        forgotten +=
+            std::erase_if(*part, [](const HolderName& each) { return each.owner == Uuid{}; });
+    }
+    return forgotten > 0;
+}
+
 constexpr Duration pruned_every = std::chrono::seconds(1);
-// How long a holder that had a container alone keeps others out after a start.
-constexpr Duration alone_awaited = std::chrono::seconds(5);
+// How long an exclusive holder keeps others out after a start.
+constexpr Duration exclusive_awaited = std::chrono::seconds(5);
 // Before others are no longer refused: longer than it takes to prune and to write the list.
 constexpr Duration given_up_before = 2 * pruned_every;
 // Longer than any request: a holder does not disappear between add() and its pin.
@@ -131,6 +141,7 @@ PinHolders::PinHolders(const Environment& env, const EngineOptions& options, obj
         pins.await_all(until);
         return;
     }
+    if (list_.processes_ended && forget_processes(*list)) ++version_;
     const auto add = [&](const HolderName& each, const Entry& entry) {
         if (entries_.emplace(each, entry).second) ++owners_[each.owner];
     };
@@ -155,7 +166,7 @@ PinHolders::PinHolders(const Environment& env, const EngineOptions& options, obj
     }
     list->holders.insert(list->holders.end(), list->ended.begin(), list->ended.end());
     pins.await(list->holders, list->ended, until);
-    pins.await_alone(list->alone, env.reactor.now() + alone_awaited);
+    pins.await_exclusive(list->exclusive, env.reactor.now() + exclusive_awaited);
     awaited_until_ = until;
 }
 
@@ -297,6 +308,7 @@ Task<> PinHolders::give_up_deferring() {
     env_.log.warning(
         "{} mounts that deferred changes did not come back. What they had not synced may be lost",
         awaited_.count());
+    if (is_read_only()) co_return awaited_.give_up();
     for (auto& [name, entry] : entries_) {
         if (!awaited_.awaits(name)) continue;
         entry.defers = false;
@@ -326,11 +338,21 @@ void PinHolders::client_ended(uint64_t session) {
     remove_if([&](const HolderName&, const Entry& entry) { return entry.session == session; });
 }
 
+std::vector<Uuid> PinHolders::deferring(uint64_t session) const {
+    std::vector<Uuid> clients;
+    for (const auto& [name, entry] : entries_) {
+        if (entry.session == session && entry.defers) clients.push_back(name.client);
+    }
+    return clients;
+}
+
 void PinHolders::prune(Duration unused) {
     const Time now = env_.reactor.now();
     remove_if([&](const HolderName& name, const Entry& entry) {
         const bool is_idle = entry.leaves || (entry.session != 0 && entry.used + unused <= now);
-        return entry.until <= now || (is_idle && !pins_.has_pins(name));
+        const bool may_repeat = awaited_.awaits(name) || (entry.defers && is_read_only());
+        const bool is_over = entry.until <= now && !may_repeat;
+        return is_over || (is_idle && !pins_.has_pins(name));
     });
 }
 
@@ -359,7 +381,7 @@ Task<> PinHolders::write_out(PinHolders& self) {
         for (const auto& [name, entry] : self.entries_) {
             (entry.has_ended ? list.ended : list.holders).push_back(name);
             if (entry.defers) list.deferring.push_back(name);
-            if (!entry.has_ended && self.locks_.is_alone(name)) list.alone.push_back(name);
+            if (!entry.has_ended && self.locks_.is_exclusive(name)) list.exclusive.push_back(name);
         }
         self.is_writing_ = true;
         const Result<> done = co_await self.env_.blocking.run(

@@ -5,8 +5,8 @@
 //     start     ──► awaited, until it has pinned again or EngineOptions::pin_grace has passed
 //     its session ends ──► written as ended, until it has pinned again
 //
-// One that has a container alone is listed so: after a start nobody else is admitted there for a
-// moment, and it can claim the container meanwhile.
+// One that has a container alone (an exclusive mount) is listed so: after a start nobody else is
+// admitted there for a moment, and it can claim the container meanwhile.
 //
 // One that has ended may have lost locks to others, of which a restarted store knows nothing. After
 // a start it can claim none.
@@ -27,6 +27,7 @@
 // - Bounded: an owner has no more holders than it leaves free.
 #pragma once
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -52,7 +53,7 @@ struct PinList {
     std::vector<object::HolderName> holders{};
     std::vector<object::HolderName> ended{};      // others, whose sessions had ended
     std::vector<object::HolderName> deferring{};  // of all these
-    std::vector<object::HolderName> alone{};      // of `holders`: have their containers alone
+    std::vector<object::HolderName> exclusive{};  // of `holders`: have their containers alone
 };
 [[nodiscard]] std::string encode_pin_list(const PinList& list);
 // Empty: it is not a list, or it is damaged.
@@ -62,6 +63,8 @@ class PinHolders {
   public:
     PinHolders(const Environment& env, const EngineOptions& options, object::PinTable& pins,
                object::LockTable& locks, AwaitedClients& awaited);
+    // Nobody can repeat anything now, but perhaps after the next start. Set by the pool.
+    std::function<bool()> is_read_only = [] { return false; };
     Task<> start();
     // Writes the list if it has changed.
     Task<> stop();
@@ -74,7 +77,7 @@ class PinHolders {
     }
     // Errors: no_memory (too many holders; detail: the limit).
     Task<Result<>> add(object::ContainerId container, object::Holder holder, Use use = Use::pins);
-    // What the holder has alone has changed: returns when the list says so.
+    // It has become exclusive, or is so no longer: returns when the list says so.
     Task<> write_again(const object::Holder& holder);
     // The holder ends. It is removed as soon as it has no pins, unless it pins again.
     void leave(object::ContainerId container, const object::Holder& holder);
@@ -83,6 +86,8 @@ class PinHolders {
     // After PinTable::session_ended(). Ends the session's locks, now or soon.
     void session_ended(uint64_t session, Time now, Time until);
     void client_ended(uint64_t session);
+    // Those of the session that defer changes.
+    [[nodiscard]] std::vector<Uuid> deferring(uint64_t session) const;
 
   private:
     struct Entry {

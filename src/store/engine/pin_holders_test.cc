@@ -151,6 +151,21 @@ Task<Result<>> one_does_not_return(PinBench& bench) {
 }
 TEST(PinHolders, StartWaitsForAbsentHolder) { run_with_pool(one_does_not_return); }
 
+Task<Result<>> processes_have_ended(PinBench& bench) {
+    Holder process = holder(1, 1), client = holder(2, 2);
+    process.owner = {};
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, process, 1));
+    ROS2S_CO_TRY(co_await bench.pin(bench.other, client, 1));
+    bench.options.pin_list.processes_ended = true;
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_TRUE(co_await bench.punch(bench.container, holder(3, 0), 1));
+    EXPECT_FALSE(co_await bench.punch(bench.other, holder(3, 0), 1));
+    const auto left = holders_in(*bench.written);
+    EXPECT_TRUE(left && left->size() == 1 && left->front().client == client.client);
+    co_return Result<>();
+}
+TEST(PinHolders, ProcessesThatHaveEndedAreForgotten) { run_with_pool(processes_have_ended); }
+
 Task<Result<>> one_returns(PinBench& bench) {
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 2));
@@ -371,7 +386,7 @@ Task<Result<>> put(PinBench& bench, Holder by) {
     co_return Result<>();
 }
 
-Task<Result<>> it_had_the_container_alone(PinBench& bench) {
+Task<Result<>> it_was_exclusive(PinBench& bench) {
     using How = object::LockRequest::How;
     const Holder one = holder(1, 1), other = holder(2, 2);
     EXPECT_EQ(co_await lock_container(bench, How::set), PinBench::Locked());
@@ -387,9 +402,7 @@ Task<Result<>> it_had_the_container_alone(PinBench& bench) {
     EXPECT_EQ(co_await lock_container(bench, How::claim), PinBench::Locked(fail(Code::stale)));
     co_return Result<>();
 }
-TEST(PinHolders, NobodyElseUsesTheContainerOfWhoHadItAlone) {
-    run_with_pool(it_had_the_container_alone);
-}
+TEST(PinHolders, NobodyElseUsesTheContainerOfWhoHadItAlone) { run_with_pool(it_was_exclusive); }
 
 TEST(PinList, TextRoundTripsAndDamageIsRejected) {
     const object::HolderName first{{{{1}}}, {{2}}, {{3}}}, second{{{{4}}}, {{5}}, {{6}}};
@@ -407,7 +420,7 @@ TEST(PinList, TextRoundTripsAndDamageIsRejected) {
     EXPECT_EQ(with_ended.substr(0, 17), "ros2store pins 2\n");
     EXPECT_EQ(with_ended.substr(17 + 111, 6), "ended\n");
     const std::string with_all = encode_pin_list(
-        {.holders = {second}, .ended = {first}, .deferring = {second}, .alone = {second}});
+        {.holders = {second}, .ended = {first}, .deferring = {second}, .exclusive = {second}});
     EXPECT_EQ(with_all.substr(0, 17), "ros2store pins 3\n");
     EXPECT_EQ(with_all.substr(17 + 111, 10), "deferring\n");
     EXPECT_EQ(with_all.substr(17 + 3 * 111 + 16, 6), "alone\n");
@@ -417,7 +430,7 @@ TEST(PinList, TextRoundTripsAndDamageIsRejected) {
         EXPECT_EQ(list->holders, std::vector{second});
         EXPECT_EQ(list->ended, std::vector{first});
         EXPECT_EQ(list->deferring.size(), each == with_all ? 1U : 0U);
-        EXPECT_EQ(list->alone, list->deferring);
+        EXPECT_EQ(list->exclusive, list->deferring);
     }
     for (const std::string& each : {text, with_all}) {
         for (size_t i = 0; i < each.size(); ++i) {

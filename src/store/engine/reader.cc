@@ -272,7 +272,7 @@ Task<Result<>> Reader::pin(const Call& call, object::ContainerId container,
     ROS2S_CO_TRY(call.check(home.env.reactor));
     LocksHeld locked(home.locks);
     co_await locked.lock(
-        {{cores_.lock_names().of(container, item.object), LockMode::intent_shared}});
+        {{cores_.lock_names().of(container, item.object), KeyLockMode::intent_shared}});
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     home.metrics.fetches.add();
     home.metrics.fetch_items.add();
@@ -304,7 +304,10 @@ Task<Result<std::optional<object::Lock>>> Reader::lock(const Call& call,
     const Time now = cores_.home().env.reactor.now();
     if (request.lock.space != object::LockSpace::container ||
         request.how == object::LockRequest::How::test) {
-        co_return locks_.lock(container, holder, request, now);
+        auto done = locks_.lock(container, holder, request, now);
+        const size_t looked = locks_.take_cycle_locks();
+        if (call.entries_looked != nullptr) *call.entries_looked += looked;
+        co_return done;
     }
     if (!holders_.has(container, holder)) ROS2S_CO_TRY(co_await holders_.add(container, holder));
     const bool takes =

@@ -181,7 +181,7 @@ S3Fifo::Victim S3Fifo::leave(uint32_t number) {
     left.in = In::leaving;
     const uint64_t hashed = hash(left.name());
     ghost_of(hashed) = part_of(hashed);
-    return {std::string(left.name()), left.weight};
+    return {std::string(left.name()), left.weight, left.at};
 }
 
 std::optional<S3Fifo::Victim> S3Fifo::evict() {

@@ -10,8 +10,8 @@
 // pass through `small` and leave main as it is. A key that is pinned is in neither queue.
 //
 // A key has at most key_bytes_max bytes, and takes at most bytes_per_key of memory, with its part
-// of the tables; a little more after many were removed. Memory is counted as if there were
-// `keys_least` more.
+// of the tables; a little more after many were removed. Memory is charged as if there were
+// `keys_least` more, unless there is none.
 //
 // Entries are numbered without gaps: the last one moves into the place of one that is removed. So
 // memory that is not needed any more is free for other caches.
@@ -44,9 +44,11 @@ class S3Fifo {
     [[nodiscard]] uint64_t pinned_weight() const { return pinned_.weight; }
     [[nodiscard]] size_t pinned() const { return pinned_.keys; }
     [[nodiscard]] uint64_t memory_bytes() const;
-    // The same, with room for tables that grow.
-    [[nodiscard]] uint64_t charged_bytes() const {
-        return std::max(memory_bytes(), (size_ + keys_least) * bytes_per_key);
+    // The same with so many keys more, and with room for tables that grow.
+    [[nodiscard]] uint64_t charged_bytes(size_t more) const {
+        const size_t keys = size_ + more;
+        if (keys == 0) return memory_bytes();
+        return std::max(memory_bytes(), (keys + keys_least) * bytes_per_key);
     }
 
     [[nodiscard]] bool contains(std::string_view key) const { return find(key) != none; }
@@ -67,6 +69,7 @@ class S3Fifo {
     struct Victim {
         std::string key;
         uint32_t weight = 0;
+        uint32_t at = 0;
     };
     // Takes the next victim out of its queue. It stays a key until erase(). Nothing: no queue has a
     // key.

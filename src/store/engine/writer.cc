@@ -105,13 +105,18 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     co_return result;
 }
 
+Result<> Writer::check_repetition(object::ContainerId container,
+                                  const object::Transaction& transaction) const {
+    const bool is_refused =
+        transaction.was_lost && !awaited_.awaits(name_of(container, transaction.holder));
+    return is_refused ? fail(Code::expired) : Result<>();
+}
+
 // Replies are dropped later than what was lost. So one that is not there was lost with its update.
 Result<std::optional<ReplyValue>> Writer::find_reply(object::ContainerId container,
                                                      const object::Transaction& transaction,
                                                      const UpdateName& id) const {
-    if (transaction.was_lost && !awaited_.awaits(name_of(container, transaction.holder))) {
-        return fail(Code::expired);
-    }
+    ROS2S_TRY(check_repetition(container, transaction));
     const auto reply =
         state_.replies.look_up(id, container, transaction.is_new, reactor_.wall_time());
     const bool is_unknown = !reply && reply.error().code == Code::expired;
@@ -125,6 +130,8 @@ Task<Result<uint64_t>> Writer::sync(const Call& call, object::ContainerId contai
     const auto synced = co_await committer_.sync(call, known);
     const object::HolderName name = name_of(container, holder);
     const bool is_lost = !synced && synced.error().code == Code::expired;
+    // It may repeat its changes when the pool has been repaired and opened again.
+    if (is_lost && !committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (is_lost && awaited_.awaits(name)) co_return fail(Code::busy, synced.error().detail);
     if (synced) awaited_.over(name);
     co_return synced;
@@ -162,6 +169,8 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     // stage() asks once more. Now is less work.
     ROS2S_CO_TRY(leases_.ask(container, transaction));
+    if (awaited_.any() && !transaction.was_lost) [[unlikely]]
+        ROS2S_CO_TRY(co_await leave_room(call, transaction));
     const object::Holder& holder = transaction.holder;
     const bool pins = pins_anything(transaction);
     const auto use = transaction.deferred ? PinHolders::Use::defers : PinHolders::Use::pins;
@@ -191,6 +200,7 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
     Result<Commit> result = co_await carry_out(update, visits);
     for (Visit& visit : visits) {
         co_await hop(visit.core.env.reactor);
+        if (result) draft.keep_partial_blocks(visit.core.number, visit.core.partial);
         visit.release();
         co_await hop(reactor_);
     }
@@ -207,6 +217,22 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
 }
 
 // ---- space ---------------------------------------------------------------------------------
+
+// What awaited clients repeat had space before, which is free again. So changes of others wait
+// before they take the last of it.
+Task<Result<>> Writer::leave_room(const Call& call, const object::Transaction& transaction) {
+    const bool takes_space = std::ranges::any_of(
+        transaction.operations, [](const auto& each) { return each.window.length > 0; });
+    const auto is_short = [&] {
+        uint64_t available = 0;
+        for (uint32_t d = 0; d < state_.space.devices(); ++d) {
+            available += state_.space.available_blocks(d);
+        }
+        return available < std::min(repeated_blocks_max, state_.space.total_blocks() / 8);
+    };
+    if (!takes_space || !is_short()) co_return Result<>();
+    co_return co_await awaited_.wait_for_all(call);
+}
 
 bool Writer::try_reserve(Draft& draft, SpaceMap::Need need) {
     const std::span<const Draft::Need> needs = draft.needs();
@@ -383,6 +409,7 @@ Task<Result<>> Writer::plan_at(Update& update, Visit& visit) {
             {.call = update.call, .bytes_max = 2 * core.cache_bytes_max}, visit.summaries));
     }
     ROS2S_CO_TRY(draft.plan(core.number, core.cache));
+    draft.take_partial_blocks(core.number, core.partial);
     if (update.has_caps) draft.measure(core.number);
     if (!draft.edges().empty()) {
         ROS2S_CO_TRY(co_await read_edges(core, update.call.trace, draft));
@@ -451,6 +478,8 @@ Result<> Writer::stage(Update& update) {
     // object during writes under a pin.
     ROS2S_TRY(locks_.admit(update.container, update.transaction.holder.client, reactor_.now()));
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
+    // While it waited, its client may have been given up.
+    ROS2S_TRY(check_repetition(update.container, update.transaction));
     // Before it was lost, others had given back their leases. They have had none since.
     ROS2S_TRY(update.transaction.was_lost ? leases_.ask(update.container, update.transaction)
                                           : leases_.admit(update.container, update.transaction));
@@ -531,6 +560,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
     }
     leases_.end(update.container, update.transaction);
     if (commit) leases_.done(update.container, update.transaction);
+    if (commit && transaction.was_lost) awaited_.note_repetition();
     if (commit) commit->lease = update.lease;
     co_return commit;
 }

@@ -37,6 +37,9 @@ class Writer {
                                 const object::Holder& holder, const object::Acknowledged& known);
 
   private:
+    // Two flushes of deferred groups (Committer): so much may be repeated after a loss of power.
+    static constexpr uint64_t repeated_blocks_max = (32 << 20) / block_bytes;
+    Task<Result<>> leave_room(const Call& call, const object::Transaction& transaction);
     struct Update;
     struct Visit;
     [[nodiscard]] Task<Result<object::Commit>> execute(const Call& call,
@@ -55,6 +58,9 @@ class Writer {
     [[gnu::noinline]] Task<Result<object::Commit>> update_once(
         const Call& call, object::ContainerId container, const object::Transaction& transaction,
         UpdateName id, Caches::Claim* claim);
+    // Errors: expired (it repeats what was lost, and its client is not awaited).
+    [[nodiscard]] Result<> check_repetition(object::ContainerId container,
+                                            const object::Transaction& transaction) const;
     // The stored reply to a repetition, or nothing. Errors also: expired (the client is not
     // awaited, and repeats what was lost).
     [[nodiscard]] Result<std::optional<ReplyValue>> find_reply(

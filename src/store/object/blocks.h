@@ -26,6 +26,9 @@ namespace ros2s::object {
 inline constexpr ObjectId blocks_object{.high = 0x424c4b01, .low = 1};
 inline constexpr size_t block_key_bytes_max = 64;
 inline constexpr uint64_t block_length_max = uint64_t{32} << 20;
+[[nodiscard]] constexpr bool is_block_key(std::string_view key) {
+    return !key.empty() && key.size() <= block_key_bytes_max;
+}
 [[nodiscard]] inline Akey block_head_akey() { return {"head"}; }
 [[nodiscard]] inline Akey block_data_akey() { return {"data"}; }
 // A PinRecord, which the store keeps in memory. A punch under cache_dkey() ends all the holder's.
@@ -75,8 +78,13 @@ struct CacheUse {
     uint64_t blocks = 0;  // present now
     uint64_t hits = 0, misses = 0, puts = 0;
     uint64_t evicted = 0, expired = 0, removed = 0;  // for others; by age; by request
+    uint64_t evicted_age_s = 0;                      // the sum over the evicted
+    // On average.
+    [[nodiscard]] Duration evicted_age() const {
+        return std::chrono::seconds(evicted == 0 ? 0 : evicted_age_s / evicted);
+    }
 };
-static_assert(sizeof(CacheUse) == 64);
+static_assert(sizeof(CacheUse) == 72);
 
 // Nothing: not a head, or of an unknown version.
 [[nodiscard]] std::optional<BlockHead> parse_block_head(ConstBytes value);

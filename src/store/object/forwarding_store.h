@@ -1,6 +1,5 @@
-// ForwardingStore: an ObjectStore that passes every request to another one. Stores that change,
-// count or lose requests derive from it and override only that: the servers of simulations, and
-// test doubles.
+// ForwardingStore: an ObjectStore that passes every request to another one. Decorators derive from
+// it and override what they change.
 //
 // It owns nothing. The store below outlives it. Core, errors and lifetimes are those of the store
 // below: no request is copied, and the returned task is the one of that store.

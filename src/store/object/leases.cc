@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ros2s/base/check.h"
+#include "ros2s/runtime/backoff.h"
 #include "sharing_rules.h"
 
 namespace ros2s::object {
@@ -14,8 +15,6 @@ constexpr Duration wanted_for = std::chrono::milliseconds(200);
 // An object of which so many changes in a second had to wait is not leased for a while, at first
 // so long.
 constexpr uint32_t recalls_max = 3;
-constexpr Duration spared_least = std::chrono::seconds(5);
-constexpr Duration spared_most = std::chrono::seconds(60);
 constexpr Duration looked_every = std::chrono::seconds(1);
 // An answer that takes longer is reported.
 constexpr Duration slow_least = std::chrono::seconds(1);
@@ -348,11 +347,10 @@ void LeaseTable::note_recalls(const Key& key) {
         recalled.recalls = 0;
     }
     if (++recalled.recalls < recalls_max) return;
-    if (now >= recalled.spared_until + spared_most) recalled.backoffs = 0;
-    const auto spared =
-        std::min<Duration>(spared_least * (1 << std::min(recalled.backoffs, 4U)), spared_most);
-    ++recalled.backoffs;
-    recalled.spared_until = now + spared;
+    Backoff spared{.first = std::chrono::seconds(5), .longest = std::chrono::seconds(60)};
+    if (now >= recalled.spared_until + spared.longest) recalled.backoffs = 0;
+    spared.attempts = static_cast<int>(recalled.backoffs++);
+    recalled.spared_until = now + spared.next();
 }
 
 // A holder whose time is over may be gone: only what was told to it, or answered, counts against

@@ -63,21 +63,26 @@ std::vector<Lock> steps_back(const std::vector<Lock>& own, const Lock& unknown) 
 
 std::optional<Lock> LockTable::conflict(const Locks& locks, const HolderName& holder,
                                         const Lock& wanted) const {
+    std::optional<Lock> first;
     for (const Held& held : locks) {
         if (held.is_of(holder, wanted) || !exclude_each_other(held.lock, wanted)) continue;
-        if (has_ended(held)) continue;
-        Lock found = held.lock;
+        if (has_ended(held) || (first && first->first <= held.lock.first)) continue;
+        first = held.lock;
         // A process id means nothing elsewhere.
-        if (held.holder != holder) found.mount = found.owner = found.pid = 0;
-        return found;
+        if (held.holder != holder) first->mount = first->owner = first->pid = 0;
     }
-    return std::nullopt;
+    return first;
 }
 
 Result<> LockTable::check_room(const Locks& locks, const Holder& holder, size_t more) const {
     if (locks.size() + more > object_locks_max) return fail(Code::no_memory, object_locks_max);
     if (count_ + more > locks_max) return fail(Code::no_memory, locks_max);
     if (holder.session == 0) return {};
+    const auto own = std::ranges::count_if(
+        locks, [&](const Held& held) { return held.holder.owner == holder.owner; });
+    if (exceeds_fair_share(static_cast<uint64_t>(own), locks.size() + more - 1, object_locks_max)) {
+        return fail(Code::no_memory, static_cast<uint64_t>(own));
+    }
     const auto session = sessions_.find(holder.session);
     if (session != sessions_.end() && session->second.locks + more > session_locks_max) {
         return fail(Code::no_memory, session_locks_max);
@@ -100,7 +105,7 @@ Result<> LockTable::check(const LockRequest& request) {
     return is_whole && is_one ? Result<>() : fail(Code::invalid);
 }
 
-bool LockTable::is_alone(const HolderName& holder) const {
+bool LockTable::is_exclusive(const HolderName& holder) const {
     const auto found = objects_.find({holder.container, ObjectId{}});
     return found != objects_.end() && std::ranges::any_of(found->second, [&](const Held& held) {
                return held.lock.space == LockSpace::container && held.holder == holder &&
@@ -126,7 +131,7 @@ Result<> LockTable::admit(ContainerId container, const Uuid& client, Time now) {
 
 Result<> LockTable::pin_container(ContainerId container, const Holder& holder, const Lock& lock) {
     if (lock.space != LockSpace::container || lock.mode == LockMode::none) return {};
-    pins_.forget_alone(container);
+    pins_.forget_exclusive(container);
     const auto pinned = pins_.add(container, ObjectId{}, holder);
     if (!pinned) replace({container, ObjectId{}}, holder, lock, {});
     return pinned;
@@ -157,7 +162,7 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
             ROS2S_TRY(pin_container(container, holder, request.lock));
             return std::nullopt;
         }
-        const bool may_claim = is_of_container ? pins_.may_claim_alone(container, holder, now)
+        const bool may_claim = is_of_container ? pins_.may_claim_exclusive(container, holder, now)
                                                : pins_.may_claim(container, holder, now);
         if (!may_claim && sharing_rules.refuse_late_claims) return fail(Code::stale);
     } else if (request.lock.mode != LockMode::none && sharing_rules.await_claims &&
@@ -238,8 +243,9 @@ Result<> LockTable::note_wait(const WaitKey& wait, const Lock& lock, Time now) {
 }
 
 // All that have a lock in the way must unlock. Each of them may wait for several.
-bool LockTable::waits_for_itself(const WaitKey& wait, const Lock& lock) const {
+bool LockTable::waits_for_itself(const WaitKey& wait, const Lock& lock) {
     const Waiter& self = wait.first;
+    size_t looks = 0;
     std::set<Waiter> seen{self};
     std::vector<std::pair<WaitKey, Lock>> left{{wait, lock}};
     for (size_t step = 0; step < 2 * cycle_max && !left.empty(); ++step) {
@@ -248,6 +254,8 @@ bool LockTable::waits_for_itself(const WaitKey& wait, const Lock& lock) const {
         const auto object = objects_.find(waiting.second);
         if (object == objects_.end()) continue;
         for (const Held& held : object->second) {
+            if (++looks > cycle_locks_max) return false;
+            ++cycle_locks_;
             const Waiter other{held.holder, held.lock.mount, held.lock.owner};
             if (other == waiting.first || has_ended(held)) continue;
             if (!exclude_each_other(held.lock, wanted)) continue;

@@ -27,6 +27,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "ros2s/base/metrics.h"
@@ -51,11 +52,12 @@ inline constexpr Duration lock_waits_for = std::chrono::milliseconds(500);
 class LockTable {
   public:
     static constexpr size_t waits_max = size_t{1} << 16;
-    // Longer cycles are not found.
+    // Longer cycles are not found, nor those behind more locks than one object may have.
     static constexpr size_t cycle_max = 32;
     static constexpr size_t locks_max = size_t{1} << 18;
     static constexpr size_t session_locks_max = size_t{1} << 16;
-    static constexpr size_t object_locks_max = 1024;
+    static constexpr size_t object_locks_max = 2048;
+    static constexpr size_t cycle_locks_max = object_locks_max;
     static constexpr size_t slice_of_locks = 256;
 
     // `pins` knows which holders are awaited. It outlives this.
@@ -65,16 +67,18 @@ class LockTable {
                                                    const LockRequest& request, Time now);
     // Some container is locked, or was before a restart. On every core.
     [[nodiscard]] bool has_container() const {
-        return containers_.value() > 0 || pins_.awaits_alone();
+        return containers_.value() > 0 || pins_.awaits_exclusive();
     }
-    // A client uses the container. Errors: busy (another one has it alone; detail: only for a
+    // A client uses the container. Errors: busy (another one has it exclusively; detail: only for a
     // moment after a restart).
     [[nodiscard]] Result<> admit(ContainerId container, const Uuid& client, Time now);
-    // The holder's session lives, and has the container alone.
-    [[nodiscard]] bool is_alone(const HolderName& holder) const;
+    // The holder's session lives, and has the container exclusively.
+    [[nodiscard]] bool is_exclusive(const HolderName& holder) const;
     // Its locks can be claimed until `until`.
     void session_ended(uint64_t session, Time now, Time until);
     [[nodiscard]] size_t count() const { return count_; }
+    // Locks at which lock() has looked to find cycles, since the last call of this.
+    [[nodiscard]] size_t take_cycle_locks() { return std::exchange(cycle_locks_, 0); }
     // Calls for locks: those that a lock of another owner was in the way of, also of callers that
     // wait and ask again; those that had to wait for former holders; and those that a bound
     // refused.
@@ -139,7 +143,7 @@ class LockTable {
     [[nodiscard]] Result<> note_wait(const WaitKey& wait, const Lock& lock, Time now);
     void end_wait(const WaitKey& wait);
     void end_old_waits(Time now);
-    [[nodiscard]] bool waits_for_itself(const WaitKey& wait, const Lock& lock) const;
+    [[nodiscard]] bool waits_for_itself(const WaitKey& wait, const Lock& lock);
     // What the owner of a lock has of the object becomes `own`.
     void replace(const Key& key, const Holder& holder, const Lock& owned_as,
                  const std::vector<Lock>& own);
@@ -151,6 +155,7 @@ class LockTable {
     PinTable& pins_;
     Counters counters_;
     size_t count_ = 0;
+    size_t cycle_locks_ = 0;
     Counter containers_;  // their locks
     std::map<Key, Locks> objects_;
     std::map<uint64_t, Session> sessions_;

@@ -76,6 +76,21 @@ TEST(LockTable, RandomLocksOfFourOwnersAreThoseOfAModelOfBytes) {
     EXPECT_EQ(locks.count(), 0U);
 }
 
+// As F_GETLK says it.
+TEST(LockTable, OfSeveralLocksInTheWayTheFirstIsFound) {
+    PinTable pins;
+    LockTable locks(pins);
+    const auto ask = [&](How how, const Lock& lock) {
+        return locks.lock(here, mount(1), {.object = file, .lock = lock, .how = how}, start);
+    };
+    for (const uint64_t at : {50, 10, 30}) {
+        ASSERT_EQ(ask(How::set, lock_of(LockMode::exclusive, 1, at, at + 5)), Answer());
+    }
+    const auto found = ask(How::test, lock_of(LockMode::exclusive, 2, 0, 100));
+    ASSERT_TRUE(found && *found);
+    EXPECT_EQ((*found)->first, 10U);
+}
+
 TEST(LockTable, AwaitedHolderClaimsWhatOthersCannotTakeMeanwhile) {
     PinTable pins;
     LockTable locks(pins);
@@ -152,10 +167,26 @@ TEST(LockTable, LocksOfAnEndedSessionLeaveRoomOnTheirObject) {
             .object = file, .lock = lock_of(LockMode::shared, 1, at, at), .how = How::set};
         return locks.lock(here, by, request, start);
     };
-    for (uint64_t i = 0; i < LockTable::object_locks_max; ++i) ASSERT_TRUE(set(mount(1, 5), 2 * i));
-    EXPECT_FALSE(set(mount(2, 6), 1));
+    for (uint64_t i = 0; set(mount(1, 5), 2 * i); ++i) ASSERT_LT(i, LockTable::object_locks_max);
+    Holder other = mount(2, 6);
+    other.owner = mount(1, 5).owner;
+    EXPECT_FALSE(set(other, 1));
     locks.session_ended(5, start, start + 10s);
-    EXPECT_TRUE(set(mount(2, 6), 1));
+    EXPECT_TRUE(set(other, 1));
+}
+
+TEST(LockTable, OwnerLeavesOthersAsManyLocksOfAnObject) {
+    PinTable pins;
+    LockTable locks(pins);
+    Holder other = mount(2, 6);
+    other.owner.bytes[0] = 1;
+    const auto set = [&](const Holder& by, uint64_t at) {
+        const LockRequest request{
+            .object = file, .lock = lock_of(LockMode::shared, 1, at, at), .how = How::set};
+        return locks.lock(here, by, request, start);
+    };
+    for (uint64_t i = 0; set(mount(1, 5), 2 * i); ++i) ASSERT_LT(i, LockTable::object_locks_max);
+    for (uint64_t i = 0; i < LockTable::object_locks_max / 4; ++i) EXPECT_TRUE(set(other, 2 * i));
 }
 
 TEST(LockTable, OwnersOfSessionsLeaveAsMuchAsTheyTake) {
@@ -192,7 +223,7 @@ Answer take_container(LockTable& locks, const Holder& by, How how = How::set) {
     return ask_container(locks, by, how, LockMode::exclusive);
 }
 // The answer to an update of the holder that has the container alone.
-Result<> judge_alone(PinTable& pins, const Holder& by) {
+Result<> judge_exclusive(PinTable& pins, const Holder& by) {
     Transaction transaction{.holder = by};
     transaction.conditions.push_back({.kind = Condition::Kind::pinned, .object = {}});
     return pins.judge(here, transaction, start);
@@ -202,16 +233,16 @@ const Answer in_use = Lock{.space = LockSpace::container, .mode = LockMode::shar
 TEST(ContainerLock, OnlyItsHolderUsesTheContainer) {
     PinTable pins;
     LockTable locks(pins);
-    EXPECT_FALSE(judge_alone(pins, mount(1)));
+    EXPECT_FALSE(judge_exclusive(pins, mount(1)));
     EXPECT_EQ(take_container(locks, mount(1)), Answer());
-    EXPECT_TRUE(judge_alone(pins, mount(1)));
+    EXPECT_TRUE(judge_exclusive(pins, mount(1)));
     EXPECT_TRUE(locks.admit(here, mount(1).client, start));
     EXPECT_EQ(locks.admit(here, mount(2).client, start), Result<>(fail(Code::busy)));
     EXPECT_EQ(locks.admit(here, Uuid{}, start), Result<>(fail(Code::busy)))
         << "who does not say who it is";
     EXPECT_TRUE(take_container(locks, mount(2))->has_value());
     EXPECT_EQ(ask_container(locks, mount(1), How::set, LockMode::none), Answer());
-    EXPECT_FALSE(judge_alone(pins, mount(1)));
+    EXPECT_FALSE(judge_exclusive(pins, mount(1)));
     EXPECT_TRUE(locks.admit(here, mount(2).client, start));
     EXPECT_FALSE(locks.has_container());
     EXPECT_EQ(pins.count(), 0U);
@@ -244,12 +275,12 @@ TEST(ContainerLock, OfAnEndedSessionIsClaimedIfNobodyUsedTheContainer) {
         locks.session_ended(first, start, start + 30s);
         const Holder again{
             .client = mount(1).client, .session = first + 1, .owner = mount(1, first).owner};
-        EXPECT_FALSE(judge_alone(pins, again)) << "it has not claimed it";
+        EXPECT_FALSE(judge_exclusive(pins, again)) << "it has not claimed it";
         if (used) EXPECT_TRUE(locks.admit(here, mount(2).client, start));
         EXPECT_EQ(take_container(locks, again, How::claim),
                   used ? Answer(fail(Code::stale)) : Answer());
-        EXPECT_EQ(judge_alone(pins, again).has_value(), !used);
-        EXPECT_FALSE(judge_alone(pins, mount(1, first))) << "its old session";
+        EXPECT_EQ(judge_exclusive(pins, again).has_value(), !used);
+        EXPECT_FALSE(judge_exclusive(pins, mount(1, first))) << "its old session";
         EXPECT_EQ(ask_container(locks, again, How::set, LockMode::none), Answer());
     }
     EXPECT_EQ(pins.count(), 0U);
@@ -262,7 +293,7 @@ TEST(ContainerLock, OfBeforeTheStartIsClaimedIfNobodyWasAdmitted) {
         LockTable locks(pins);
         const HolderName awaited[] = {name_of(here, mount(1)), name_of(here, mount(2))};
         pins.await(awaited, {}, start + 30s);
-        pins.await_alone({awaited, 1}, start + 5s);
+        pins.await_exclusive({awaited, 1}, start + 5s);
         EXPECT_EQ(take_container(locks, mount(2), How::claim), Answer(fail(Code::stale)));
         const bool admitted = locks.admit(here, mount(2).client, start + asked_after).has_value();
         EXPECT_EQ(admitted, asked_after == 6s);
@@ -332,6 +363,39 @@ TEST_F(Deadlocks, OtherLocksAreInNoCycle) {
     has(1, whole);
     EXPECT_EQ(waits(2, whole), 0);
     EXPECT_EQ(waits(1, exclusive(2)), EDEADLK);
+}
+
+// Each process waits for the next one. Other locks are in front of that one's.
+TEST_F(Deadlocks, LooksAtABoundedNumberOfLocks) {
+    constexpr uint8_t processes = 10;
+    const auto ask = [&](uint8_t who, uint64_t number, Lock lock, bool waits) {
+        const auto done = locks_.lock(
+            here, mount(who),
+            {.object = {1, number}, .lock = lock, .how = How::set, .waits = waits}, start);
+        return done ? 0 : to_errno(done.error());
+    };
+    const auto fill = [&](uint64_t locks) {
+        for (uint8_t who = 1; who <= processes; ++who) {
+            for (uint64_t i = 0; i < locks; ++i) {
+                ASSERT_EQ(ask(processes + 1, who, exclusive(10 + 2 * i), false), 0);
+            }
+            ASSERT_EQ(ask(who, who, exclusive(0), false), 0);
+        }
+    };
+    const auto close_the_cycle = [&] {
+        for (uint8_t who = 1; who < processes; ++who) {
+            EXPECT_EQ(ask(who, who + 1, exclusive(0), true), 0);
+        }
+        (void)locks_.take_cycle_locks();
+        return ask(processes, 1, exclusive(0), true);
+    };
+    fill(100);
+    EXPECT_EQ(close_the_cycle(), EDEADLK);
+    EXPECT_EQ(locks_.take_cycle_locks(), 101U * processes);
+    fill(500);
+    EXPECT_EQ(close_the_cycle(), 0);
+    EXPECT_EQ(locks_.take_cycle_locks(), LockTable::cycle_locks_max);
+    EXPECT_EQ(locks_.take_cycle_locks(), 0U);
 }
 
 TEST_F(Deadlocks, WaitsAreBounded) {

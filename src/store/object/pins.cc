@@ -100,36 +100,36 @@ void PinTable::await(std::span<const HolderName> holders, std::span<const Holder
     for (const HolderName& holder : ended) awaited_[holder.container].ended.insert(holder);
 }
 
-void PinTable::await_alone(std::span<const HolderName> holders, Time until) {
-    alone_until_ = until;
+void PinTable::await_exclusive(std::span<const HolderName> holders, Time until) {
+    exclusive_until_ = until;
     for (const HolderName& holder : holders) {
         Awaited& awaited = awaited_[holder.container];
-        if (awaited.ended.contains(holder) || awaited.alone) continue;
-        awaited.alone = holder;
-        alone_.add();
+        if (awaited.ended.contains(holder) || awaited.exclusive) continue;
+        awaited.exclusive = holder;
+        exclusive_.add();
     }
 }
 
-void PinTable::forget_alone(ContainerId container) {
+void PinTable::forget_exclusive(ContainerId container) {
     const auto found = awaited_.find(container);
-    if (found == awaited_.end() || !std::exchange(found->second.alone, std::nullopt)) return;
-    alone_.subtract();
+    if (found == awaited_.end() || !std::exchange(found->second.exclusive, std::nullopt)) return;
+    exclusive_.subtract();
 }
 
 Result<> PinTable::admit(ContainerId container, const Uuid& client, Time now) {
-    const auto found = awaits_alone() ? awaited_.find(container) : awaited_.end();
+    const auto found = awaits_exclusive() ? awaited_.find(container) : awaited_.end();
     if (found == awaited_.end()) return {};
-    auto& alone = found->second.alone;
-    if (!alone || alone->client == client) return {};
+    auto& exclusive = found->second.exclusive;
+    if (!exclusive || exclusive->client == client) return {};
     constexpr uint64_t for_a_moment = 1;
-    if (now < alone_until_) return fail(Code::busy, for_a_moment);
-    forget_alone(container);
+    if (now < exclusive_until_) return fail(Code::busy, for_a_moment);
+    forget_exclusive(container);
     return {};
 }
 
-bool PinTable::may_claim_alone(ContainerId container, const Holder& holder, Time now) const {
+bool PinTable::may_claim_exclusive(ContainerId container, const Holder& holder, Time now) const {
     const auto found = awaited_.find(container);
-    return found != awaited_.end() && found->second.alone == name_of(container, holder) &&
+    return found != awaited_.end() && found->second.exclusive == name_of(container, holder) &&
            may_claim(container, holder, now);
 }
 
@@ -179,7 +179,7 @@ bool PinTable::has_another(ContainerId container, const Holder& holder) {
 bool PinTable::spares_for_another(ContainerId container, const Holder& holder, Time now) {
     if (now >= awaited_until_) {
         awaited_.clear();
-        alone_.set(0);
+        exclusive_.set(0);
     }
     if (!awaits_another(container, holder, now)) return false;
     if (const auto found = awaited_.find(container); found != awaited_.end()) {

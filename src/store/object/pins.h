@@ -39,17 +39,18 @@ class PinTable {
     void await_all(Time until) { all_until_ = until; }
     // `ended`: those of them whose sessions had ended: what they had, others may have had since.
     void await(std::span<const HolderName> holders, std::span<const HolderName> ended, Time until);
-    // Awaited holders that had their containers alone: others are not admitted until then.
-    void await_alone(std::span<const HolderName> holders, Time until);
+    // Awaited holders of exclusive mounts: others are not admitted until then.
+    void await_exclusive(std::span<const HolderName> holders, Time until);
     // One is awaited. On every core.
-    [[nodiscard]] bool awaits_alone() const { return alone_.value() > 0; }
+    [[nodiscard]] bool awaits_exclusive() const { return exclusive_.value() > 0; }
     // It has come back, or cannot any more.
-    void forget_alone(ContainerId container);
-    // A client uses the container. Errors: busy (detail: a moment; another one is awaited, alone).
+    void forget_exclusive(ContainerId container);
+    // A client uses the container. Errors: busy (detail: a moment; an exclusive one is awaited).
     [[nodiscard]] Result<> admit(ContainerId container, const Uuid& client, Time now);
-    // The holder had the container alone before the store was opened, and nobody was admitted
+    // The holder was exclusive before the store was opened, and nobody was admitted
     // since.
-    [[nodiscard]] bool may_claim_alone(ContainerId container, const Holder& holder, Time now) const;
+    [[nodiscard]] bool may_claim_exclusive(ContainerId container, const Holder& holder,
+                                           Time now) const;
     // The holder has pinned again what it had. True: meanwhile a punch was refused in the
     // container, because a holder was awaited.
     bool pinned_again(ContainerId container, const Holder& holder);
@@ -108,13 +109,13 @@ class PinTable {
         std::set<HolderName> holders;
         std::set<HolderName> returned;  // have pinned again
         std::set<HolderName> ended;
-        std::optional<HolderName> alone;  // had the container so, and nobody was admitted since
-        bool is_wanted = false;           // a punch was refused
+        std::optional<HolderName> exclusive;  // was so, and nobody was admitted since
+        bool is_wanted = false;               // a punch was refused
     };
-    Time all_until_{}, awaited_until_{}, alone_until_{};
+    Time all_until_{}, awaited_until_{}, exclusive_until_{};
     std::map<ContainerId, Awaited> awaited_;
-    Counter alone_;  // of them, with `alone`
-    Time now_{};     // as the owner said last
+    Counter exclusive_;  // of them, with `exclusive`
+    Time now_{};         // as the owner said last
     size_t count_ = 0;
     std::map<Key, Object> objects_;
     std::map<uint64_t, Session> sessions_;

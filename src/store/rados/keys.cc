@@ -163,7 +163,6 @@ std::string replies_name(const Uuid& owner, const Uuid& client) {
 }
 bool is_replies_name(std::string_view name) { return name.size() == 65 && name.front() == 'r'; }
 std::string slot_key(uint32_t slot) { return fmt::format("s{:08x}", slot); }
-std::string log_name(uint64_t store) { return fmt::format("t{:016x}", store); }
 bool is_log_name(std::string_view name) {
     if (name.size() != 17 || name.front() != 't') return false;
     name.remove_prefix(1);

@@ -78,7 +78,7 @@ struct DataName {
 [[nodiscard]] std::string replies_name(const Uuid& owner, const Uuid& client);
 [[nodiscard]] bool is_replies_name(std::string_view name);
 [[nodiscard]] std::string slot_key(uint32_t slot);
-[[nodiscard]] std::string log_name(uint64_t store);  // of unnamed transactions of earlier versions
+// Of unnamed transactions of earlier versions: "t", and the number of the store.
 [[nodiscard]] bool is_log_name(std::string_view name);
 
 }  // namespace ros2s::rados

@@ -162,14 +162,15 @@ CO_TEST(RadosDecision, LogOfEarlierVersionIsApplied, RadosWorld, rig) {
                               .participants = {{name}}};
     const std::string key = record.transaction.to_string();
     const Head head{.epoch = 1, .change = 2, .entries = 1, .lock = {}};
+    const std::string log = "t0000000000000007";  // is_log_name()
     Head locked = head;
     locked.lock = {
-        .transaction = record.transaction, .coordinator = log_name(7), .key = key, .created = true};
+        .transaction = record.transaction, .coordinator = log, .key = key, .created = true};
     const Entry entry{.epoch = 1, .size = 1, .value = "v"};
     const Pending pending{
         .set = {{head_key, encode(head)}, {entry_key({"name"}, {"value"}), encode(entry)}}};
     EXPECT_TRUE(co_await pool.apply(
-        {.object = {space, log_name(7)}, .set = {{key, encode(record)}, {mark_key, "m"}}}));
+        {.object = {space, log}, .set = {{key, encode(record)}, {mark_key, "m"}}}));
     EXPECT_TRUE(
         co_await pool.apply({.object = {space, name},
                              .set = {{head_key, encode(locked)}, {pending_key, encode(pending)}}}));

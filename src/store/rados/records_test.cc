@@ -186,9 +186,7 @@ TEST(RadosNames, NamesMatchTheFormat) {
     const object::ObjectId object{0x1, 0xab};
     EXPECT_EQ(object_name(object), "o000000000000000100000000000000ab");
     EXPECT_EQ(data_name(object, {.time = 2, .store = 3, .number = 4}),
-              "d000000000000000100000000000000ab."
-              "000000000000000200000000000000030000000000000004");
-    EXPECT_EQ(log_name(0xcd), "t00000000000000cd");
+              "d000000000000000100000000000000ab.000000000000000200000000000000030000000000000004");
     EXPECT_TRUE(is_log_name("t00000000000000cd"));
     EXPECT_EQ(slot_key(0x1f), "s0000001f");
     EXPECT_EQ(replies_name(uuid(0), uuid(0x10)),
@@ -197,9 +195,7 @@ TEST(RadosNames, NamesMatchTheFormat) {
     EXPECT_EQ(decision_key(0x1a, uuid(0x10)), "f000000000000001a101112131415161718191a1b1c1d1e1f");
     EXPECT_EQ(change_of_decision_key(decision_key(0x1a, uuid(0x10))), 0x1aU);
     const std::string reply = reply_key({uuid(0x10), 0x1f, 1, uuid(0), 2});
-    EXPECT_EQ(reply,
-              "fn000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
-              "0000001f");
+    EXPECT_EQ(reply, "fn000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f0000001f");
     ASSERT_TRUE(place_of_reply_key(reply));
     EXPECT_EQ(place_of_reply_key(reply)->replies, replies_name(uuid(0), uuid(0x10)));
     EXPECT_EQ(place_of_reply_key(reply)->slot, slot_key(0x1f));

@@ -1,10 +1,12 @@
 #include "store_server.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "fields.h"
 #include "ros2s/object/client_call.h"
 #include "ros2s/object/validate.h"
+#include "ros2s/runtime/slices.h"
 
 namespace ros2s::remote {
 
@@ -357,11 +359,12 @@ Task<Result<>> StoreServer::lock(rpc::Request& request, Workspace& work) {
     object::LockRequest wanted;
     ROS2S_CO_TRY(read(
         rpc::read(request.body(), lock_request_fields, work.container, holder.client, wanted)));
-    // Who may only read keeps nobody out.
-    const bool keeps_out = wanted.lock.space == LockSpace::container &&
-                           wanted.lock.mode != LockMode::none &&
-                           wanted.how != LockRequest::How::test;
-    const Use use = keeps_out ? Use::write : Use::read;
+    // Who may only read keeps nobody out, except by flock(2), as in Linux.
+    const bool keeps_out =
+        wanted.lock.space == LockSpace::container
+            ? wanted.lock.mode != LockMode::none
+            : wanted.lock.space == LockSpace::range && wanted.lock.mode == LockMode::exclusive;
+    const Use use = keeps_out && wanted.how != LockRequest::How::test ? Use::write : Use::read;
     if (!permits(request, work.container, use))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, use));
     ROS2S_CO_TRY_ASSIGN(
@@ -494,6 +497,32 @@ Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work,
 
 // ---- update, list ---------------------------------------------------------------------------
 
+namespace {
+
+// What is put as single values. More than a slice counts as a slice and more.
+uint64_t bytes_of_values(const Transaction& transaction) {
+    uint64_t bytes = 0;
+    for (const Operation& each : transaction.operations) {
+        if (each.kind != Operation::Kind::put) continue;
+        bytes += std::min<uint64_t>(each.window.length, slice_bytes + 1);
+    }
+    return bytes;
+}
+
+// A store looks at a value several times: the client must not change it meanwhile.
+void copy_values(Transaction& transaction, Bytes into) {
+    for (Operation& each : transaction.operations) {
+        if (each.kind != Operation::Kind::put) continue;
+        const ConstBytes theirs = each.window.bytes();
+        const Bytes ours = into.first(theirs.size());
+        std::ranges::copy(theirs, ours.begin());
+        each.window = Window::local(ours);
+        into = into.subspan(ours.size());
+    }
+}
+
+}  // namespace
+
 Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     Transaction& transaction = work.transaction;
     transaction.deferred = transaction.was_lost = false;
@@ -510,14 +539,14 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     transaction.is_new = !request.repeated();
     transaction.holder.session = request.guest().session;
     transaction.holder.owner = request.guest().owner;
-    // A store copies the payload before it compares and keeps it, so the client's memory can be
-    // used.
-    auto theirs = request.map_payload();
+    // A store copies the bytes of arrays before it compares and keeps them: they can stay in the
+    // client's memory.
+    const uint64_t values = bytes_of_values(transaction);
+    Result<fabric::Mapping> theirs = fail(Code::unsupported);
+    if (values <= slice_bytes) theirs = request.map_payload();
     if (!theirs && theirs.error().code != Code::unsupported) co_return fail(theirs.error());
     rpc::PayloadMemory ours;
-    if (!theirs) {
-        ours = request.memory(request.payload_bytes());
-    }
+    if (!theirs) ours = request.memory(request.payload_bytes());
     Bytes rest = theirs ? theirs->bytes() : ours.bytes();
     for (Operation& operation : transaction.operations) {
         const uint64_t length = operation.window.length;
@@ -527,7 +556,12 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
         rest = rest.subspan(length);
     }
     if (!rest.empty()) co_return fail(Code::invalid);
-    if (!theirs) ROS2S_CO_TRY(co_await request.receive_payload(ours.bytes()));
+    if (theirs) {
+        ours = request.memory(values);
+        copy_values(transaction, ours.bytes());
+    } else {
+        ROS2S_CO_TRY(co_await request.receive_payload(ours.bytes()));
+    }
     const ClientCall asked(request.call(),
                            {.id = transaction.holder.client, .incarnation = incarnation});
     ROS2S_CO_TRY_ASSIGN(const Commit commit,

@@ -6,7 +6,8 @@
 // Invariants
 // - A request is decoded, and its fields are consistent, before the store gets it. The store checks
 //   whether it is valid.
-// - Payload is received into memory that no client can access, and sent from such memory.
+// - Payload is received into memory that no client can access, and sent from such memory. Only the
+//   bytes of arrays may stay in the client's memory until the store copies them (Window::shared).
 #pragma once
 #include <map>
 #include <memory>

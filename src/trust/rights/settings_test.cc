@@ -35,8 +35,7 @@ TEST(AccessSettings, InvalidSettingIsRefused) {
     for (const Case& each : std::initializer_list<Case>{
              {{{"alice", {{"read", "pool/x"}}}},
               "f: access: 'alice' is not the subject of a certificate; `ros2store certs show "
-              "FILE.crt` "
-              "prints it, for example CN=alice"},
+              "FILE.crt` prints it, for example CN=alice"},
              {{{"CN=a", {{"own", "pool/x"}}}},
               "f: access: 'CN=a': there is no right 'own'; the rights are read, write, create, "
               "destroy"},

@@ -236,27 +236,26 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     auto lending = quotas_.lending.take(who, may_lend ? 1 : 0);
     const bool lends = may_lend && lending;
     if (may_lend && !lending) answers_.counters.refused.add();
-    if (!scope.alone_as.empty() && scope.read_only) {
+    if (!scope.exclusive_as.empty() && scope.read_only) {
         co_return report.fail(
             Code::denied,
-            "{}/{} cannot be mounted with `exclusive` by a mount that only reads: "
-            "leave that out",
+            "{}/{} cannot be mounted with `exclusive` by a mount that only reads: leave that out",
             pool, container);
     }
-    if (!scope.alone_as.empty() && !lends) {
-        co_return report.fail(
-            may_lend ? Code::busy : Code::unsupported,
-            "{}/{} cannot be mounted with `exclusive`: {}. Leave that out", pool, container,
-            may_lend ? "the DPU has too many mounts of their own"
-                     : "the mount has directories only, or other users than the container, or the "
-                       "storage has no locks");
+    if (!scope.exclusive_as.empty() && !lends) {
+        co_return report.fail(may_lend ? Code::busy : Code::unsupported,
+                              "{}/{} cannot be mounted with `exclusive`: {}. Leave that out", pool,
+                              container,
+                              may_lend ? "the DPU has too many mounts of their own"
+                                       : "the mount has directories only, or other users than the "
+                                         "container, or the storage has no locks");
     }
     const MountedContainer which{pool,
                                  container,
                                  source_.authority_for(session, scope.read_only),
                                  lends ? id : MountId{},
                                  lends && !scope.durable,
-                                 std::move(scope.alone_as)};
+                                 std::move(scope.exclusive_as)};
     ROS2S_CO_TRY(co_await enter(call, which, report));
     std::unique_ptr<fs::FileSystem> view;
     std::string directories = directories_of(scope.subtrees);
@@ -431,6 +430,15 @@ std::vector<std::string> Mounts::containers_of(SessionId session) const {
         containers.emplace_back(each->second->object().container);
     }
     return containers;
+}
+
+std::vector<MountId> Mounts::all_of(SessionId session) const {
+    std::vector<MountId> all;
+    for (auto each = mounts_.lower_bound({session, MountId{0}});
+         each != mounts_.end() && each->first.first == session; ++each) {
+        all.push_back(each->first.second);
+    }
+    return all;
 }
 
 Task<> Mounts::session_ending(Session& session) {

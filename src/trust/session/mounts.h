@@ -53,9 +53,9 @@ struct MountId {
 struct MountedContainer {
     std::string pool, container;
     Authority authority{};
-    MountId own{};           // 0: shared
-    bool defers = false;     // as fs::DfsOptions; only if it is one mount's own
-    std::string alone_as{};  // the same
+    MountId own{};               // 0: shared
+    bool defers = false;         // as fs::DfsOptions; only if it is one mount's own
+    std::string exclusive_as{};  // the same
     [[nodiscard]] std::string place() const { return pool + "/" + container; }  // for people
     friend auto operator<=>(const MountedContainer&, const MountedContainer&) = default;
 };
@@ -238,8 +238,8 @@ struct MountScope {
     rights::UserMapping users{};
     std::vector<access::Subtree> subtrees{};  // empty: the whole container
     bool wants_leases = false;
-    bool durable = false;    // each change, also if the container has durability=fsync
-    std::string alone_as{};  // as fs::DfsOptions
+    bool durable = false;        // each change, also if the container has durability=fsync
+    std::string exclusive_as{};  // as fs::DfsOptions
     // Its client can decide as this side does what its users may do.
     [[nodiscard]] bool may_have_leases() const {
         return wants_leases && subtrees.empty() && users.keeps_numbers();
@@ -255,7 +255,7 @@ class Mounts final : public SessionWatcher {
     Mounts& operator=(Mounts&&) = delete;
 
     // Errors: busy (the session, its tenant or all sessions have too many), unsupported (it cannot
-    // have the container alone), those of the source and of SubtreeView::open().
+    // be exclusive), those of the source and of SubtreeView::open().
     Task<Result<MountId>> mount(const Call& call, Session& session, const std::string& container,
                                 MountScope scope, Report& report);
     // Closes everything that is open in it. Errors: stale.
@@ -310,6 +310,7 @@ class Mounts final : public SessionWatcher {
 
     // The containers that the session has mounted, one for each mount.
     [[nodiscard]] std::vector<std::string> containers_of(SessionId session) const;
+    [[nodiscard]] std::vector<MountId> all_of(SessionId session) const;
 
     Task<> session_ending(Session& session) override;
 

@@ -42,11 +42,10 @@ Result<WallTime> parse_time(const std::string& text, std::string_view where, Rep
         if (end == nullptr || *end != '\0' || !is_near) continue;
         return WallTime(std::chrono::seconds(::timegm(&fields)));
     }
-    return report.fail(
-        Code::invalid,
-        "{}: '{}' is not a time; write a day or a time in UTC from 1970 to 2200, as in "
-        "2027-01-31 or 2027-01-31T18:00:00Z",
-        where, text);
+    return report.fail(Code::invalid,
+                       "{}: '{}' is not a time; write a day or a time in UTC from 1970 to 2200, as "
+                       "in 2027-01-31 or 2027-01-31T18:00:00Z",
+                       where, text);
 }
 
 bool is_text(std::string_view text) {
@@ -353,8 +352,8 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
             const auto parsed = parse_revoked(revoked.mapped(), tenant.revoked_capabilities);
             if (!parsed) {
                 return report.fail(parsed.error(),
-                                   "{}: this is not a list of capabilities; without it, those "
-                                   "that were revoked in the last hour are valid again",
+                                   "{}: this is not a list of capabilities; without it, those that "
+                                   "were revoked in the last hour are valid again",
                                    place.of(revoked_capabilities_key));
             }
         }

@@ -1,11 +1,11 @@
 """Measures a cache of blocks as inference servers use it: ros2store.cache in the set-ups, and vLLM's file tier on a mount,
-beside that tier on ext4, all in turn. The blocks of ext4 are not durable. ros2store.cache uses containers of blocks, if
-the build makes such."""
+beside that tier on ext4, all in turn; and USRBIO. The blocks of ext4 are not durable. ros2store.cache uses containers of
+blocks, if the build makes such."""
 
 import build
 import shown
 import sides
-from bench import loaders, pools, report
+from bench import loaders, pools, report, usrbio
 
 PROGRAM = sides.JOBS / "kv.py"
 ROOM = 4  # blocks that were removed become free later
@@ -27,12 +27,14 @@ def measure(options, place, document, tally):
     for words, works in (
             (("blocks", options.mib), (sides.Row("put", workload="put", bs=256 << 10, iodepth=16),
                                        sides.Row("get", workload="get", bs=256 << 10, iodepth=16))),
+            (("gets", options.seconds), (sides.Row("gets", workload="get, 16 in a call", bs=256 << 10, iodepth=16),)),
             (("look", options.seconds), (sides.Row("exists", workload="exists, 1,024 keys at a time"),
                          sides.Row("prompt", workload="look-up of a prompt of 3,600 keys")))):
         turns = sides.in_turn(uses, options.turns,
                               lambda side, words=words: loaders.on_mount(side, built, pool, folder, *words))
         for work in works:
             told.add(work, uses, [[turn[work.key] for turn in own] for own in turns])
+    usrbio.measure(options, ours, pool, folder, told)
     ours.down()
     return told.lines()
 
@@ -43,5 +45,5 @@ def with_blocks(ours, uris, mib):
         return uris
     made = [uri.replace("/pool/main", "/pool/blocks") for uri in uris]
     for uri in made[:2]:  # offload uses the container of direct
-        shown.run(ours.program, "container", "create", "--cache", "--size", f"{2 * mib + 64}MiB", uri, quiet=True)
+        shown.run(ours.program, "container", "create", "--cache", "--size", f"{2 * mib + 128}MiB", uri, quiet=True)
     return made

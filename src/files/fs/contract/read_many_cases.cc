@@ -1,6 +1,8 @@
 // read_many: many small files in one call.
 #include <deque>
 
+#include "ros2s/base/crc32c.h"
+#include "ros2s/fs/payload_checksums.h"
 #include "suite.h"
 
 namespace ros2s::fs::contract {
@@ -152,6 +154,32 @@ constexpr Case read_many_table[] = {
              for (size_t i = 0; i < 512; ++i) {
                  EXPECT_TRUE(batch.contents(i) == (i == first ? large : "1")) << i;
              }
+         }
+     }},
+    {"ForwardedFilesHaveTheirChecksums",
+     [](Fixture& f) -> Task<> {
+         co_await f.file(root_node, "empty", "");
+         co_await f.file(root_node, "short", "12345");
+         co_await f.file(root_node, "long", f.random_bytes(70'001));
+         const FileHandle hole = co_await f.open(co_await f.file(root_node, "hole", "begin"));
+         co_await f.write(hole, "end", 50'000);
+         Batch batch;
+         for (const char* name : {"empty", "absent", "short", "long", "hole"}) {
+             batch.add(name, 80'000);
+         }
+         batch.add("long", 5'000);
+         SliceTurns turns(f.reactor);
+         PayloadChecksums checksums(turns);
+         checksums.items.push_back(1);
+         Call call = f.call;
+         call.checksums = &checksums;
+         EXPECT_OK(co_await f.fs.read_many(call, root_node, batch.items()));
+         EXPECT_EQ(batch[4].bytes, 50'003u);
+         EXPECT_FAILS(not_found, batch[1].status);
+         // Otherwise the file system does not know them.
+         if (checksums.items.size() != batch.items().size()) co_return;
+         for (size_t i = 0; i < batch.items().size(); ++i) {
+             EXPECT_EQ(checksums.items[i], crc32c(as_bytes(batch.contents(i)))) << i;
          }
      }},
     {"ReadManyInAFileIsRefused",

@@ -84,10 +84,9 @@ Result<SocketAddress> parse(const std::string& address, Report& report) {
             return parsed;
         }
     }
-    return report.fail(Code::invalid,
-                       "'" + address +
-                           "' is not an address: give IP:PORT, [IPv6]:PORT, a path of a "
-                           "socket with a slash in it, or @NAME");
+    return report.fail(Code::invalid, "'" + address +
+                                          "' is not an address: give IP:PORT, [IPv6]:PORT, a path "
+                                          "of a socket with a slash in it, or @NAME");
 }
 
 // Waits until the descriptor is ready. Errors: cancelled, io.

@@ -175,13 +175,11 @@ ssize_t ros2s_readdir_many(ros2s_dir* directory, ros2s_dirent* entries, struct s
 int ros2s_closedir(ros2s_dir* directory) {
     const int whose = check_closing(directory, "closedir");
     if (whose < 0) return whose;
-    if (whose > 0) {
-        --directory->fs.users;
-        delete directory;
-        return 0;
+    int rc = 0;
+    if (whose == 0) {
+        const auto closed = directory->fs.run([&] { return close_directory(*directory); });
+        rc = static_cast<int>(answer(closed, "closedir", directory->path));
     }
-    const auto closed = directory->fs.run([&] { return close_directory(*directory); });
-    const int rc = static_cast<int>(answer(closed, "closedir", directory->path));
     --directory->fs.users;
     delete directory;
     return rc;

@@ -103,8 +103,7 @@ int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t mode, ros2
     *out = nullptr;
     if (!to_open_flags(flags)) {
         return refuse(EINVAL, std::string("open '") + path +
-                                  "': unknown flags; ros2store.h lists "
-                                  "the valid ones");
+                                  "': unknown flags; ros2store.h lists the valid ones");
     }
     auto file = std::make_unique<ros2s_file>(ros2s_file{.fs = *fs, .path = path});
     file->core.path = file->path;
@@ -118,17 +117,15 @@ int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t mode, ros2
 int ros2s_file_close(ros2s_file* file) {
     const int whose = check_closing(file, "close");
     if (whose < 0) return whose;
-    if (whose > 0) {
-        --file->fs.users;
-        delete file;
-        return 0;
+    int rc = 0;
+    if (whose == 0) {
+        const auto closed = file->fs.run([&] { return close_file(*file); });
+        if (!closed && closed.error().code == Code::busy) {
+            return refuse(EBUSY, "close '" + file->path +
+                                     "': requests of a queue are under way on it; reap them first");
+        }
+        rc = static_cast<int>(answer(closed, "close", file->path));
     }
-    const auto closed = file->fs.run([&] { return close_file(*file); });
-    if (!closed && closed.error().code == Code::busy) {
-        return refuse(EBUSY, "close '" + file->path +
-                                 "': requests of a queue are under way on it; reap them first");
-    }
-    const int rc = static_cast<int>(answer(closed, "close", file->path));
     --file->fs.users;
     delete file;
     return rc;
@@ -194,9 +191,9 @@ int ros2s_flock(ros2s_file* file, int operation) {
     if (file->is_from_parent) return refuse_lock_of_parent(*file);
     const int kind = operation & ~LOCK_NB;
     if (kind != LOCK_SH && kind != LOCK_EX && kind != LOCK_UN) {
-        return refuse(EINVAL, "lock '" + file->path +
-                                  "': the operation is LOCK_SH, LOCK_EX or "
-                                  "LOCK_UN, and may have LOCK_NB");
+        return refuse(EINVAL,
+                      "lock '" + file->path +
+                          "': the operation is LOCK_SH, LOCK_EX or LOCK_UN, and may have LOCK_NB");
     }
     const object::Lock lock{.space = object::LockSpace::flock,
                             .mode = kind == LOCK_UN   ? object::LockMode::none
@@ -219,8 +216,8 @@ int ros2s_lock(ros2s_file* file, int command, struct flock* range) {
         range->l_start < 0 || range->l_len < 0 ||
         (range->l_type != F_RDLCK && range->l_type != F_WRLCK && range->l_type != F_UNLCK)) {
         return refuse(EINVAL, "lock '" + file->path +
-                                  "': the command is F_OFD_GETLK, F_OFD_SETLK or "
-                                  "F_OFD_SETLKW, and the range starts at l_start with SEEK_SET");
+                                  "': the command is F_OFD_GETLK, F_OFD_SETLK or F_OFD_SETLKW, and "
+                                  "the range starts at l_start with SEEK_SET");
     }
     const object::Lock lock = fs::to_lock(*range, lock_owner(*file));
     const auto found = ask_for_lock(*file, lock,

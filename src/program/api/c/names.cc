@@ -169,9 +169,8 @@ int ros2s_rename(ros2s_fs* fs, const char* from, const char* to, uint32_t flags)
                                              .exchange = (flags & ROS2S_RENAME_EXCHANGE) != 0};
     if ((flags & ~(ROS2S_RENAME_NOREPLACE | ROS2S_RENAME_EXCHANGE)) != 0 ||
         (wanted.no_replace && wanted.exchange)) {
-        return refuse(EINVAL,
-                      "rename: the flags are not 0, ROS2S_RENAME_NOREPLACE or "
-                      "ROS2S_RENAME_EXCHANGE");
+        return refuse(
+            EINVAL, "rename: the flags are not 0, ROS2S_RENAME_NOREPLACE or ROS2S_RENAME_EXCHANGE");
     }
     return run_and_answer(*fs, std::string("rename '") + from + "' to", to,
                           [&] { return rename_path(*fs, from, to, wanted); });

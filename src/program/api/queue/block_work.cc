@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ros2s/fs/block_names.h"
+#include "ros2s/object/blocks.h"
 
 namespace ros2s::api {
 namespace {
@@ -36,7 +37,8 @@ std::string_view key_of(const ros2s_block& block) {
 Task<Result<>> get(fs::FileSystem& files, const Call& call, std::span<ros2s_block> blocks) {
     std::vector<fs::ReadManyItem> items(blocks.size());
     for (size_t i = 0; i < blocks.size(); ++i) {
-        if (blocks[i].key_bytes > 0) items[i].name = fs::block_name_of(key_of(blocks[i]));
+        const std::string_view key = key_of(blocks[i]);
+        if (object::is_block_key(key)) items[i].name = fs::block_name_of(key);
         items[i].window = window_of(blocks[i]);
     }
     ROS2S_CO_TRY(co_await files.read_many(call, fs::root_node, items));

@@ -71,7 +71,7 @@ inline constexpr auto helper_request_fields = [](auto& io, auto& request) {
     io.text("container", request.container, helper_text_max);
     io("read only", request.how.read_only);
     io("durable", request.how.durable);
-    io.text("who has the container alone", request.how.alone_as, helper_text_max);
+    io.text("who has the container alone", request.how.exclusive_as, helper_text_max);
     io("rights", request.use.rights.bits);
     io("directories", request.use.directories);
     io.text("containers of the rights", request.use.container.text, helper_text_max);
@@ -99,7 +99,7 @@ inline constexpr auto helper_reply_fields = [](auto& io, auto& reply) {
     io("lends leases", reply.mount.lends_leases);
     io("squashes root", reply.mount.squashes_root);
     io("deferred", reply.mount.is_deferred);
-    io("alone", reply.mount.is_alone);
+    io("alone", reply.mount.is_exclusive);
 };
 
 }  // namespace ros2s::control

@@ -156,10 +156,9 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
 #if !defined(__x86_64__)
     // Debian's libpmem has no instruction of Arm that waits for the point of persistence.
     if (!options.ordinary_file) {
-        co_return report.fail(Code::unsupported,
-                              path +
-                                  ": persistent memory is used on x86-64 alone; name a device "
-                                  "file on another file system");
+        co_return report.fail(Code::unsupported, path +
+                                                     ": persistent memory is used on x86-64 alone; "
+                                                     "name a device file on another file system");
     }
 #endif
     ROS2S_CO_TRY_ASSIGN(const LibPmem libpmem, LibPmem::load(report));

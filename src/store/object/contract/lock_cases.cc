@@ -150,7 +150,7 @@ Task<> a_session_takes_its_locks_with_it(Probe& probe) {
 Task<> limits_are_errors(Probe& probe) {
     Result<std::optional<Lock>> done = std::optional<Lock>{};
     uint64_t set = 0;
-    for (; done && set < 2000; ++set) {
+    for (; done && set < 4000; ++set) {
         done = co_await ask(probe, mount(1, 9), exclusive(1, 2 * set, 2 * set));
     }
     EXPECT_FALSE(done);

@@ -1,10 +1,11 @@
 """A program of `./dev bench kv`: puts, gets and looks for blocks, in a container by ros2store.cache, or in a directory as
 vLLM's file tier does.
 
-    kv.py PLACE blocks MIB | kv.py PLACE look SECONDS    PLACE: a directory, or the URI of a container
+    kv.py PLACE blocks MIB | kv.py PLACE gets SECONDS | kv.py PLACE look SECONDS
+    PLACE: a directory, or the URI of a container
 
 Each line that it prints is a workload, its operations and its seconds, and the 99th percentile in µs; `cpu`: seconds of
-its processes."""
+its processes since they opened the place."""
 import mmap
 import os
 import random
@@ -21,6 +22,7 @@ import file_tier  # noqa: E402
 BLOCK, IN_FLIGHT = 256 << 10, 16
 TOGETHER = 1024
 PROMPT = 3600
+GOT_AGAIN = 256
 PROMPTS_LEAST = 3
 
 
@@ -46,6 +48,8 @@ class Directory:
 
     def get(self, keys, blocks):
         self.tier.load_all(keys, blocks)
+
+    get_together = get
 
     def make(self, keys):
         for key in keys:
@@ -93,25 +97,49 @@ class Container:
     def get(self, keys, blocks):
         assert set(self.run(self.cache.submit_get, keys, blocks)) == {BLOCK}
 
+    def get_together(self, keys, blocks):
+        """As many blocks as are in flight, in a call."""
+        for begin in range(0, len(keys), IN_FLIGHT):
+            end = begin + IN_FLIGHT
+            assert set(self.cache.get_many(keys[begin:end], blocks[begin:end])) == {BLOCK}
+
     def make(self, keys):
         for begin in range(0, len(keys), TOGETHER):
             some = keys[begin:begin + TOGETHER]
             assert not any(self.cache.put_many(some, [b"1"] * len(some)))
 
 
-def blocks(place, mib):
-    """Blocks that differ, put in order and got at random, in memory that is used again and again."""
-    keys = keys_of("blocks", int(mib) * 4)
+def places_of(keys):
+    """Memory for a block of each key, which is used again and again."""
     memory = memoryview(mmap.mmap(-1, 2 * IN_FLIGHT * BLOCK))
     memory[:] = os.urandom(len(memory))
     parts = [memory[i * BLOCK:(i + 1) * BLOCK] for i in range(2 * IN_FLIGHT)]
-    places = [parts[i % len(parts)] for i in range(len(keys))]
+    return [parts[i % len(parts)] for i in range(len(keys))]
+
+
+def blocks(place, mib):
+    """Blocks that differ, put in order and got at random."""
+    keys = keys_of("blocks", int(mib) * 4)
+    places = places_of(keys)
     for name, work in (("put", place.put), ("get", place.get)):
         began = time.monotonic()
         work(keys, places)
         tell(name, len(keys), time.monotonic() - began)
         random.Random(1).shuffle(keys)
     place.clear()
+
+
+def gets(place, seconds):
+    """Gets of the same blocks, again and again. They stay for the next turn."""
+    keys, seconds = keys_of("gets", GOT_AGAIN), int(seconds)
+    places = places_of(keys)
+    if not all(place.exists(keys)):
+        place.put(keys, places)
+    got, began = 0, time.monotonic()
+    while time.monotonic() - began < seconds:
+        place.get_together(random.sample(keys, len(keys)), places)
+        got += len(keys)
+    tell("gets", got, time.monotonic() - began)
 
 
 def look(place, seconds):
@@ -133,8 +161,12 @@ def look(place, seconds):
     tell("prompt", len(took), sum(took), sorted(took)[len(took) * 99 // 100] * 1e6)
 
 
+def spent():
+    return sum(each.ru_utime + each.ru_stime for each in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 if __name__ == "__main__":
     opened = (Container if "://" in sys.argv[1] else Directory)(sys.argv[1], sys.argv[2])
-    {each.__name__: each for each in (blocks, look)}[sys.argv[2]](opened, *sys.argv[3:])
-    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    tell("cpu", 1, sum(each.ru_utime + each.ru_stime for each in spent))
+    before = spent()
+    {each.__name__: each for each in (blocks, gets, look)}[sys.argv[2]](opened, *sys.argv[3:])
+    tell("cpu", 1, spent() - before)

@@ -234,6 +234,12 @@ def checkpoint(place, mib, ranks):
         tell(name, 1, seconds)
 
 
+def own_kib():
+    """The memory that this process shares with no other."""
+    with open("/proc/self/smaps_rollup", encoding="ascii") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith("Private_"))
+
+
 def fork(place, turns):
     """The first use of what the parent opened, in forked children."""
     import ros2store
@@ -242,9 +248,10 @@ def fork(place, turns):
         for turn in range(int(turns)):
             child = os.fork()
             if child == 0:
-                began = time.monotonic()
+                before, began = own_kib(), time.monotonic()
                 fs.exists("files")
                 tell(f"first use in {'a' if turn else 'the first'} forked child", 1, time.monotonic() - began)
+                tell("memory", max(0, own_kib() - before), 1)
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0
 

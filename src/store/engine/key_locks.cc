@@ -1,4 +1,4 @@
-#include "locks.h"
+#include "key_locks.h"
 
 #include <cstring>
 
@@ -16,11 +16,11 @@ constexpr bool compatible[4][4] = {
     {false, false, false, false},  // exclusive
 };
 
-LockMode merge(LockMode a, LockMode b) {
+KeyLockMode merge(KeyLockMode a, KeyLockMode b) {
     if (a == b) return a;
     if (a > b) std::swap(a, b);
-    if (a == LockMode::intent_shared) return b;
-    return LockMode::exclusive;  // intent_update with shared; anything with exclusive
+    if (a == KeyLockMode::intent_shared) return b;
+    return KeyLockMode::exclusive;  // intent_update with shared; anything with exclusive
 }
 
 constexpr size_t spare_max = 256;
@@ -35,9 +35,9 @@ uint64_t LockNames::of(object::ContainerId container, object::ObjectId object) c
 }
 uint64_t LockNames::of(uint64_t object, std::string_view dkey) { return hash_text(dkey, ~object); }
 
-LockTable::~LockTable() { ROS2S_CHECK(locks_.empty()); }
+KeyLocks::~KeyLocks() { ROS2S_CHECK(locks_.empty()); }
 
-void LockTable::prepare(WantedLocks& wanted) {
+void KeyLocks::prepare(WantedLocks& wanted) {
     std::ranges::sort(wanted, {}, &Wanted::name);
     size_t kept = 0;
     for (const Wanted& one : wanted) {
@@ -50,17 +50,17 @@ void LockTable::prepare(WantedLocks& wanted) {
     wanted.truncate(kept);
 }
 
-bool LockTable::Lock::admits(LockMode mode) const {
+bool KeyLocks::Lock::admits(KeyLockMode mode) const {
     for (size_t held = 0; held < 4; ++held) {
         if (holders[held] > 0 && !compatible[held][static_cast<size_t>(mode)]) return false;
     }
     return true;
 }
-bool LockTable::Lock::is_free() const {
+bool KeyLocks::Lock::is_free() const {
     return waiters == nullptr && std::ranges::all_of(holders, [](uint32_t n) { return n == 0; });
 }
 
-bool LockTable::try_lock(Wanted wanted) {
+bool KeyLocks::try_lock(Wanted wanted) {
     auto found = locks_.find(wanted.name);
     if (found == locks_.end()) {
         if (spare_.empty()) {
@@ -77,14 +77,14 @@ bool LockTable::try_lock(Wanted wanted) {
     return true;
 }
 
-void LockTable::wait(Wanted wanted, std::coroutine_handle<> handle) {
+void KeyLocks::wait(Wanted wanted, std::coroutine_handle<> handle) {
     waits_.add();
     Lock& lock = locks_.at(wanted.name);
     if (lock.waiters == nullptr) lock.waiters = new std::deque<Waiter>;
     lock.waiters->push_back({wanted.mode, handle});
 }
 
-void LockTable::unlock(Wanted wanted) {
+void KeyLocks::unlock(Wanted wanted) {
     const auto found = locks_.find(wanted.name);
     Lock& lock = found->second;
     ROS2S_CHECK(lock.holders[static_cast<size_t>(wanted.mode)] > 0);

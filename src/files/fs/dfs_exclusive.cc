@@ -1,11 +1,12 @@
-// A mount that has its container alone: it holds the lock of the container (object/locks.h), so
-// that its users may keep what they read and changes that are not sent yet. Each transaction has
-// the condition that the lock is held, in this session. In a new era the mount claims it. If
-// another one may have used the container meanwhile, the lock is lost: then nothing is read or
-// changed any more.
+// An exclusive mount, which has its container alone: it holds the lock of the container
+// (object/locks.h), so that its users may keep what they read and changes that are not sent yet.
+// Each transaction has the condition that the lock is held, in this session. In a new era the mount
+// claims it. If another one may have used the container meanwhile, the lock is lost: then nothing
+// is read or changed any more.
 #include <fmt/format.h>
 
 #include "dfs_mount.h"
+#include "free_wait.h"
 #include "ros2s/base/text_parts.h"
 
 namespace ros2s::fs {
@@ -15,11 +16,6 @@ using object::Lock;
 using object::LockMode;
 using object::LockRequest;
 using object::LockSpace;
-
-// The store notices the end of a process on its machine within a second. After a restart it waits
-// longer for who had the container, and says that.
-constexpr Duration freed_within = std::chrono::seconds(2), claimed_within = std::chrono::seconds(6);
-constexpr Duration asked_every = std::chrono::milliseconds(100);
 
 // Of a store that does not know such locks.
 bool is_unknown(const Error& error) {
@@ -34,19 +30,6 @@ std::string taken_by(std::string_view shown, const std::string& holder) {
 
 }  // namespace
 
-Task<Result<>> DfsMount::fetch_when_free(const Call& call, object::ObjectStore& store,
-                                         object::ContainerId container, Reactor& reactor,
-                                         FetchItem& item) {
-    const Time begun = reactor.now();
-    for (;;) {
-        const auto done = co_await store.fetch(call, container, {&item, 1});
-        if (done || done.error().code != Code::busy) co_return done;
-        const auto patience = done.error().detail != 0 ? claimed_within : freed_within;
-        if (reactor.now() >= begun + patience) co_return done;
-        co_await sleep_for(reactor, asked_every, call.stop);
-    }
-}
-
 Task<std::string> DfsMount::who_has(const Call& call, object::ObjectStore& store,
                                     object::ContainerId container, std::string shown) {
     const LockRequest asked{.object = {},
@@ -60,13 +43,13 @@ Task<DfsMount::LockResult> DfsMount::ask_container(const Call& call, LockMode mo
                                                    LockRequest::How how) {
     const LockRequest asked{
         .object = {},
-        .lock = {.space = LockSpace::container, .mode = mode, .holder = options_.alone_as},
+        .lock = {.space = LockSpace::container, .mode = mode, .holder = options_.exclusive_as},
         .how = how};
     co_return co_await store_.lock(call, container_, holder_, asked);
 }
 
 Task<Result<>> DfsMount::take_container(const Call& call, Report& report) {
-    if (!is_alone()) co_return Result<>();
+    if (!is_exclusive()) co_return Result<>();
     if (!is_deferred_) {
         co_return report.fail(
             Code::unsupported, "{} cannot be mounted with `exclusive`: {}", options_.shown,
@@ -78,37 +61,32 @@ Task<Result<>> DfsMount::take_container(const Call& call, Report& report) {
     is_holder_ = true;
     // A call without an answer may lock it, too.
     is_container_locked_ = true;
-    const Time until = reactor_.now() + freed_within;
-    for (;;) {
-        const auto locked =
-            co_await ask_container(call, LockMode::exclusive, LockRequest::How::set);
-        if (locked && !*locked) break;
-        const bool may_be_free_soon = locked || locked.error().code == Code::busy;
-        if (may_be_free_soon && reactor_.now() < until) {
-            co_await sleep_for(reactor_, asked_every, call.stop);
-            continue;
-        }
-        if (locked && (*locked)->mode == LockMode::exclusive) {
-            co_return report.fail(Code::busy, "{}", taken_by(options_.shown, (*locked)->holder));
-        }
-        if (may_be_free_soon) {
-            co_return report.fail(
-                Code::busy,
-                "{} is open elsewhere, or was, half a minute ago, at a client that is gone, so it "
-                "cannot be mounted with `exclusive`: close it there (`ros2store leases` names "
-                "clients), or leave `exclusive` out",
-                options_.shown);
-        }
-        co_return report.fail(locked.error(), "{} cannot be mounted with `exclusive`: {}",
-                              options_.shown,
-                              is_unknown(locked.error()) ? "its server is of an older release"
-                                                         : describe(locked.error()));
+    const auto ask = [&] {
+        return ask_container(call, LockMode::exclusive, LockRequest::How::set);
+    };
+    const auto is_taken = [](const LockResult& done) {
+        return done ? done->has_value() : done.error().code == Code::busy;
+    };
+    const auto locked = co_await when_free(call, reactor_, ask, is_taken);
+    if (locked && !*locked) co_return Result<>();
+    if (locked && (*locked)->mode == LockMode::exclusive) {
+        co_return report.fail(Code::busy, "{}", taken_by(options_.shown, (*locked)->holder));
     }
-    co_return Result<>();
+    if (is_taken(locked)) {
+        co_return report.fail(
+            Code::busy,
+            "{} is open elsewhere, or was, half a minute ago, at a client that is gone, so it "
+            "cannot be mounted with `exclusive`: close it there (`ros2store leases` names "
+            "clients), or leave `exclusive` out",
+            options_.shown);
+    }
+    co_return report.fail(locked.error(), "{} cannot be mounted with `exclusive`: {}",
+                          options_.shown,
+                          is_unknown(locked.error()) ? "its server is of an older release"
+                                                     : describe(locked.error()));
 }
 
-Task<Result<Commit>> DfsMount::commit_alone(const Call& call, OperationSlots::HeldSlot& slot) {
-    if (is_container_lost_) co_return fail(Code::io);
+Task<Result<Commit>> DfsMount::commit_exclusive(const Call& call, OperationSlots::HeldSlot& slot) {
     const object::Transaction& transaction = slot.transaction();
     // It may be tried again.
     const auto& conditions = transaction.conditions;
@@ -127,16 +105,15 @@ Task<Result<Commit>> DfsMount::commit_alone(const Call& call, OperationSlots::He
 Task<Result<>> DfsMount::claim_container(const Call& call) {
     ROS2S_CO_TRY(co_await claims_container_.acquire_for(call));
     const SemaphoreHold hold(claims_container_);
-    if (is_container_lost_) co_return fail(Code::io);
+    if (deferred_->refuses_all()) co_return fail(Code::io);
     const auto claimed = co_await ask_container(call, LockMode::exclusive, LockRequest::How::claim);
     if (claimed && !*claimed) co_return Result<>();
     if (!claimed && claimed.error().code != Code::stale) co_return fail(claimed.error());
-    is_container_lost_ = true;
+    deferred_->refuse_all();
     options_.log.error(
-        "{}: this mount had it alone (`exclusive`), its server was away for too long, and another "
-        "client may have used it. This mount changes and reads nothing any more (EIO), and what "
-        "was "
-        "not synced is lost: unmount it, and mount again",
+        "{}: the server of this exclusive mount was away for too long, and another client may have "
+        "used the container. This mount changes and reads nothing any more (EIO), and what was not "
+        "synced is lost: unmount it, and mount again",
         options_.shown);
     co_return fail(Code::io);
 }

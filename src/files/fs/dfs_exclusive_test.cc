@@ -1,4 +1,4 @@
-// Mounts that have their container alone, at a store whose sessions end.
+// Exclusive mounts, at a store whose sessions end.
 #include <gtest/gtest.h>
 
 #include "dfs.h"
@@ -46,7 +46,7 @@ class SessionStore final : public object::ForwardingStore {
     }
 };
 
-struct AloneMount : testing::Test {
+struct ExclusiveMount : testing::Test {
     Task<> make() {
         const auto made =
             co_await create_container({}, world_.core(), store_, {.label = "c"}, {}, report_);
@@ -54,9 +54,10 @@ struct AloneMount : testing::Test {
         EXPECT_TRUE(
             co_await set_durability({}, world_.core(), store_, *made, Durability::fsync, report_));
     }
-    Task<Result<std::unique_ptr<Dfs>>> mount(object::ObjectStore& store, std::string alone_as) {
+    Task<Result<std::unique_ptr<Dfs>>> mount(object::ObjectStore& store, std::string exclusive_as) {
         co_return co_await Dfs::mount({}, store, container_, world_.core(),
-                                      {.defers = true, .alone_as = std::move(alone_as)}, report_);
+                                      {.defers = true, .exclusive_as = std::move(exclusive_as)},
+                                      report_);
     }
     static Task<Result<>> write(Dfs& files, std::string name) {
         ROS2S_CO_TRY_ASSIGN(const auto made,
@@ -71,8 +72,8 @@ struct AloneMount : testing::Test {
     Report report_;
 };
 
-TEST_F(AloneMount, RefusesAnotherAndNamesItself) {
-    world_.run([](AloneMount& self) -> Task<> {
+TEST_F(ExclusiveMount, RefusesAnotherAndNamesItself) {
+    world_.run([](ExclusiveMount& self) -> Task<> {
         co_await self.make();
         const auto one = co_await self.mount(self.store_, "host:/mnt\n");
         EXPECT_TRUE(one);
@@ -87,8 +88,8 @@ TEST_F(AloneMount, RefusesAnotherAndNamesItself) {
     }(*this));
 }
 
-TEST_F(AloneMount, KeepsTheContainerInANewSession) {
-    world_.run([](AloneMount& self) -> Task<> {
+TEST_F(ExclusiveMount, KeepsTheContainerInANewSession) {
+    world_.run([](ExclusiveMount& self) -> Task<> {
         co_await self.make();
         const auto mounted = co_await self.mount(self.store_, "one");
         EXPECT_TRUE(co_await self.write(**mounted, "a"));
@@ -98,11 +99,13 @@ TEST_F(AloneMount, KeepsTheContainerInANewSession) {
     }(*this));
 }
 
-TEST_F(AloneMount, ReadsAndChangesNothingAfterAnotherHadTheContainer) {
-    world_.run([](AloneMount& self) -> Task<> {
+TEST_F(ExclusiveMount, ReadsAndChangesNothingAfterAnotherHadTheContainer) {
+    world_.run([](ExclusiveMount& self) -> Task<> {
         co_await self.make();
         const auto mounted = co_await self.mount(self.store_, "one");
         EXPECT_TRUE(co_await self.write(**mounted, "a"));
+        const auto root = co_await (*mounted)->open({}, root_node, {.read = true});
+        EXPECT_TRUE(root);
         self.memory_.session_ended(self.store_.era);
         self.other_.era = 7;
         const auto other = co_await self.mount(self.other_, "other");
@@ -112,12 +115,15 @@ TEST_F(AloneMount, ReadsAndChangesNothingAfterAnotherHadTheContainer) {
         EXPECT_EQ((co_await self.write(**mounted, "c")).error().code, Code::io);
         EXPECT_EQ((co_await (*mounted)->lookup({}, root_node, "b")).error().code, Code::io);
         EXPECT_EQ((co_await (*mounted)->unlink({}, root_node, "a")).error().code, Code::io);
+        EXPECT_EQ((co_await (*mounted)->get_attributes({}, root_node)).error().code, Code::io);
+        EXPECT_EQ((co_await (*mounted)->list_xattrs({}, root_node)).error().code, Code::io);
+        EXPECT_EQ((co_await (*mounted)->readdir({}, root->handle, 0, 9)).error().code, Code::io);
         co_await (*mounted)->close_all();
     }(*this));
 }
 
-TEST_F(AloneMount, IsUnsupportedWhereChangesAreDurable) {
-    world_.run([](AloneMount& self) -> Task<> {
+TEST_F(ExclusiveMount, IsUnsupportedWhereChangesAreDurable) {
+    world_.run([](ExclusiveMount& self) -> Task<> {
         co_await self.make();
         self.store_.defers = false;
         EXPECT_EQ((co_await self.mount(self.store_, "one")).error().code, Code::unsupported);

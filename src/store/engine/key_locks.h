@@ -1,4 +1,4 @@
-// LockTable: isolates transactions in progress from each other. Two levels: objects and dkeys, each
+// KeyLocks: isolates transactions in progress from each other. Two levels: objects and dkeys, each
 // named by a 64-bit hash (after a collision, unrelated transactions wait for each other). A
 // transaction takes all its locks at once, in ascending order, and holds them until its group is
 // visible. So its conditions are checked against the latest state, and there is no deadlock.
@@ -30,7 +30,7 @@
 
 namespace ros2s::engine {
 
-enum class LockMode : uint8_t { intent_shared, intent_update, shared, exclusive };
+enum class KeyLockMode : uint8_t { intent_shared, intent_update, shared, exclusive };
 
 // `hash_key`: see hash.h.
 class LockNames {
@@ -45,15 +45,15 @@ class LockNames {
     uint64_t hash_key_;
 };
 
-class LockTable {
+class KeyLocks {
   public:
     struct Wanted {
         uint64_t name = 0;
-        LockMode mode{};
+        KeyLockMode mode{};
     };
-    explicit LockTable(Reactor& reactor) : reactor_(reactor) {}
-    LockTable& operator=(LockTable&&) = delete;
-    ~LockTable();
+    explicit KeyLocks(Reactor& reactor) : reactor_(reactor) {}
+    KeyLocks& operator=(KeyLocks&&) = delete;
+    ~KeyLocks();
 
     // The locks of a transaction. Four: those of one operation and one condition.
     using WantedLocks = InlineVector<Wanted, 4>;
@@ -64,7 +64,7 @@ class LockTable {
     // co_await table.lock(wanted[i]) for each i in order; unlock() each in any order.
     [[nodiscard]] auto lock(Wanted wanted) {
         struct Awaiter {
-            LockTable& table;
+            KeyLocks& table;
             Wanted wanted;
             std::coroutine_handle<> handle{};
             bool await_ready() { return table.try_lock(wanted); }
@@ -79,13 +79,13 @@ class LockTable {
 
   private:
     struct Waiter {
-        LockMode mode;
+        KeyLockMode mode;
         std::coroutine_handle<> handle;
     };
     struct Lock {
         uint32_t holders[4] = {};
         std::deque<Waiter>* waiters = nullptr;
-        [[nodiscard]] bool admits(LockMode mode) const;
+        [[nodiscard]] bool admits(KeyLockMode mode) const;
         [[nodiscard]] bool is_free() const;
     };
     bool try_lock(Wanted wanted);
@@ -101,12 +101,12 @@ class LockTable {
 // The locks of a transaction in one table.
 class LocksHeld {
   public:
-    explicit LocksHeld(LockTable& table) : table_(table) {}
+    explicit LocksHeld(KeyLocks& table) : table_(table) {}
     LocksHeld(LocksHeld&&) = default;  // empties the source
     LocksHeld& operator=(LocksHeld&&) = delete;
     ~LocksHeld() { clear(); }
     // Called once: waits for each lock in order.
-    Task<> lock(LockTable::WantedLocks wanted) {
+    Task<> lock(KeyLocks::WantedLocks wanted) {
         wanted_ = std::move(wanted);
         for (; held_ < wanted_.size(); ++held_) co_await table_.lock(wanted_[held_]);
     }
@@ -116,8 +116,8 @@ class LocksHeld {
     }
 
   private:
-    LockTable& table_;
-    LockTable::WantedLocks wanted_;
+    KeyLocks& table_;
+    KeyLocks::WantedLocks wanted_;
     size_t held_ = 0;  // the number of held locks, from the first on
 };
 
