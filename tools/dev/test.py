@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import build
 import console
@@ -19,6 +20,8 @@ PROGRAMS = "programs"
 # Tests that take minutes, or need real speed and a quiet machine. Only ./dev nightly runs them.
 NIGHTLY = "nightly"
 OUTPUT_BYTES = 1 << 20  # the output of a test that is kept for the report
+# CI runs failed tests a second time, one by one: on a busy machine a test may exceed its time. If more failed, none.
+SECOND_RUNS = 3
 
 
 def add_arguments(parser):
@@ -49,12 +52,13 @@ def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, 
     results.unlink(missing_ok=True)
     # Two slots for each core. A test that computes takes two, because it waits for the disk now and then; one that
     # mostly waits takes one (cmake/ros2_tests.cmake).
-    command = ["ctest", "--test-dir", str(folder), f"-j{2 * build.jobs()}", "--output-on-failure",
-               "--output-junit", str(results), "--no-tests=error",
+    command = ["ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error",
                "--test-output-size-passed", str(OUTPUT_BYTES),
                "--test-output-size-failed", str(OUTPUT_BYTES)]
     command += ["--progress"] if console.terminal else ["--quiet", "--output-log",
                                                         str(folder / "ctest.log")]
+    alone = [*command, "-j1", "--output-junit", str(folder.absolute() / "ctest_alone.xml")]
+    command += [f"-j{2 * build.jobs()}", "--output-junit", str(results)]
     if names:
         command += ["-R", "|".join(map(re.escape, names))]
     if without:
@@ -64,13 +68,41 @@ def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, 
     if label:
         command += ["-L", f"^({label})$"]
     console.step(f"tests of {preset}")
+    environment = os.environ | (environment or {})
     console.command(command)
-    subprocess.run(command, stdin=subprocess.DEVNULL, check=False,
-                   env=os.environ | (environment or {}))
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=False, env=environment)
     if not results.exists():
         tally.add(f"ctest ({preset}) gave no result", False)
         return
-    count(results, tally, labelled(preset, CAMPAIGN))
+    passed_alone = ()
+    if "CI" in os.environ:
+        passed_alone = run_again(alone, failures(results), environment)
+    count(results, tally, labelled(preset, CAMPAIGN), passed_alone)
+
+
+def run_again(command, names, environment):
+    """Runs a few failed tests one by one. Returns those that pass."""
+    if not 0 < len(names) <= SECOND_RUNS:
+        return ()
+    command = [*command, "-R", f"^({'|'.join(map(re.escape, names))})$"]
+    console.command(command)
+    results = Path(command[command.index("--output-junit") + 1])
+    results.unlink(missing_ok=True)
+    subprocess.run(command, stdin=subprocess.DEVNULL, check=False, env=environment)
+    return set(names) - set(failures(results)) if results.exists() else ()
+
+
+def failures(results):
+    return [name for name, case in cases_in(results) if has_failed(case)]
+
+
+def cases_in(results):
+    for case in ElementTree.parse(results).getroot().iter("testcase"):
+        yield f"{case.get('classname', '')} {case.get('name', '')}".split(" ", 1)[-1], case
+
+
+def has_failed(case):
+    return case.find("failure") is not None or case.get("status") == "fail"
 
 
 def cases(preset, program, names, tally, environment):
@@ -88,15 +120,16 @@ def cases(preset, program, names, tally, environment):
         tally.passed += cases_of(done.stdout)
 
 
-def count(results, tally, campaigns=()):
-    """Adds each test. Counts those that passed, and prints the name of every other: first all in short."""
+def count(results, tally, campaigns=(), passed_alone=()):
+    """Adds each test. Counts those that passed, and prints the name of every other: first all in short. Those in
+    `passed_alone` failed, and passed in a second run."""
     skipped, failed = [], []
-    for case in ElementTree.parse(results).getroot().iter("testcase"):
-        name = f"{case.get('classname', '')} {case.get('name', '')}".split(" ", 1)[-1]
+    for name, case in cases_in(results):
         output = case.findtext("system-out") or ""
-        if case.find("failure") is not None or case.get("status") == "fail":
+        if has_failed(case):
             failed.append((name, output))
-            tally.add(name, False)
+            tally.add(f"{name}: failed beside other tests, passed alone" if name in passed_alone else name,
+                      name in passed_alone)
             print(gist(output), end="", flush=True)
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
             skipped.append(name)
