@@ -39,6 +39,9 @@ Time read_clock(clockid_t clock) {
     return Time{std::chrono::seconds{spec.tv_sec} + std::chrono::nanoseconds{spec.tv_nsec}};
 }
 
+// The time that a machine was suspended counts: to its peers, its leases have ended.
+Time steady_time() { return read_clock(CLOCK_BOOTTIME); }
+
 thread_local const void* current_loop = nullptr;
 
 }  // namespace
@@ -122,7 +125,7 @@ void OsReactor::Loop::begin() {
     // One thread at a time, and no loop inside a loop.
     ROS2S_CHECK(!running.exchange(true, std::memory_order_acquire));
     ring->enter_thread();
-    began = read_clock(CLOCK_MONOTONIC);
+    began = steady_time();
     worked = true;
 }
 
@@ -133,7 +136,7 @@ void OsReactor::Loop::turn(Time until) {
 // Returns true if it resumed anything.
 bool OsReactor::Loop::turn_without_sleep() {
     ++turns;
-    const Time before = std::exchange(began, read_clock(CLOCK_MONOTONIC));
+    const Time before = std::exchange(began, steady_time());
     if (std::exchange(yielded, false)) yielded_for(began - before);
     if (collect()) worked = true;
     fire_timers();
@@ -219,10 +222,10 @@ void OsReactor::Loop::yielded_for(Duration took) {
 
 void OsReactor::Loop::relax() {
     if (options.poll_for == Duration::zero()) return;
-    const Time before = read_clock(CLOCK_MONOTONIC);
+    const Time before = steady_time();
     if (before < poll_banned_until) return;
     sched_yield();
-    yielded_for(read_clock(CLOCK_MONOTONIC) - before);
+    yielded_for(steady_time() - before);
 }
 
 void OsReactor::Loop::sleep(Time until) {
@@ -372,7 +375,7 @@ const OsReactorCounters& OsReactor::counters() const noexcept { return loop_->co
 uint64_t OsReactor::turns() const noexcept { return loop_->turns; }
 bool OsReactor::in_forked_child() const noexcept { return loop_->process.in_forked_child(); }
 
-Time OsReactor::now() const noexcept { return read_clock(CLOCK_MONOTONIC); }
+Time OsReactor::now() const noexcept { return steady_time(); }
 Time OsReactor::turn_time() const noexcept { return loop_->began; }
 WallTime OsReactor::wall_time() const noexcept {
     return WallTime{read_clock(CLOCK_REALTIME).time_since_epoch()};

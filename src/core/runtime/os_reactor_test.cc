@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -13,6 +14,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <fstream>
+#include <optional>
 #include <thread>
 
 #include "ros2s/runtime/foreign_posts.h"
@@ -518,6 +522,35 @@ TEST(OsReactor, ForkedChildDetectsForkAndClosesDescriptors) {
     EXPECT_EQ(run_blocking(*reactor, [] { return seven(); }), 7);
     close_everywhere(listed);
     EXPECT_LT(fcntl(listed, F_GETFD), 0);
+}
+
+// Runs `check` where the machine was suspended for 1,000 s as far as clocks tell. Returns its result, or
+// nullopt if only an administrator can have such clocks.
+std::optional<bool> after_suspend(bool (*check)()) {
+    constexpr int no_namespace = 2;
+    const pid_t parent = fork();
+    if (parent == 0) {
+        std::ofstream offsets;
+        if (unshare(CLONE_NEWTIME) == 0) offsets.open("/proc/self/timens_offsets");
+        if (!(offsets << "boottime 1000 0" << std::flush)) _exit(no_namespace);
+        const pid_t child = fork();
+        if (child == 0) _exit(check() ? 0 : 1);
+        int status = -1;
+        _exit(waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(parent, &status, 0), parent);
+    if (WEXITSTATUS(status) == no_namespace) return std::nullopt;
+    return status == 0;
+}
+
+TEST(OsReactor, SuspendedTimeCounts) {
+    const auto counted = after_suspend([] {
+        const auto without = std::chrono::steady_clock::now().time_since_epoch();
+        return make()->now().time_since_epoch() - without >= 1000s;
+    });
+    if (!counted) GTEST_SKIP() << "this user cannot make a time namespace";
+    EXPECT_TRUE(*counted);
 }
 
 // Makes a system call fail with EPERM in this thread and those that it starts, as Docker's default

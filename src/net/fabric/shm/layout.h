@@ -80,7 +80,7 @@ struct SharedRegionEntry {
     uint64_t address;  // in the payload segment
     uint64_t length;
     uint64_t lease;
-    int64_t expires;  // ns of CLOCK_MONOTONIC
+    int64_t expires;  // ns of CLOCK_BOOTTIME
     uint64_t padding[3];
 };
 static_assert(sizeof(SharedRegionEntry) == 64);
