@@ -177,15 +177,24 @@ class Cluster:
     def stop(self):
         for (kind, name), daemon in reversed(self.daemons.items()):
             if daemon.poll() not in (None, -signal.SIGKILL):
-                log = self.folder / f"{kind}.{name}.log"
-                print(f"ceph-{kind} {name} had ended with status {daemon.returncode}:",
-                      *log.read_text(errors="replace").splitlines()[-20:], sep="\n  ", flush=True)
+                print(f"ceph-{kind} {name} had ended with status {daemon.returncode}:")
+                self.show_log(kind, name)
             daemon.terminate()
             try:
                 daemon.wait(10)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+
+
+    def show_log(self, kind, name):
+        log = self.folder / f"{kind}.{name}.log"
+        print(f"the end of {log.name}:", *log.read_text(errors="replace").splitlines()[-20:], sep="\n  ", flush=True)
+
+    def show(self):
+        print(f"the cluster: {self.ceph('health', 'detail')}", flush=True)
+        for kind, name in self.daemons:
+            self.show_log(kind, name)
 
 
 def missing():
@@ -238,7 +247,7 @@ def main():
                 print(f"the program ended before the faults {faults}")
                 return 1
         if program.returncode != 0:
-            print(f"the cluster: {cluster.ceph('health', 'detail')}", flush=True)
+            cluster.show()
         return program.returncode
 
 
