@@ -131,8 +131,9 @@ class Pools {
     std::string new_container_key_;
     bool leaves_orphans_ = false;
     // Of all mounts.
-    fs::ChangeLogMemory change_logs_{
-        {.per_subject = fs::ChangeLog::bytes_max, .in_all = size_t{256} << 20}};
+    fs::ChangeLogMemory change_logs_{{.per_subject = fs::ChangeLog::bytes_max,
+                                      .per_tenant = size_t{128} << 20,
+                                      .in_all = size_t{256} << 20}};
     // Of mounts that defer changes.
     std::map<session::MountId, std::weak_ptr<const fs::Unsynced>> unsynced_;
     fs::ListingMemory listings_{size_t{64} << 20};

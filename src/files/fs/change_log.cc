@@ -54,11 +54,11 @@ uint64_t payload_bytes(const object::Transaction& transaction) {
     return bytes;
 }
 
-ChangeLog::ChangeLog(ChangeLogMemory* memory, const Uuid& client) {
+ChangeLog::ChangeLog(ChangeLogMemory* memory, uint64_t tenant, const Uuid& client) {
     uint64_t number = 0;
     std::memcpy(&number, client.bytes.data(), sizeof number);
     ChangeLogMemory& from = memory == nullptr ? own_ : *memory;
-    share_ = from.count({.tenant = number, .subject = number}, 0);
+    share_ = from.count({.tenant = tenant, .subject = number}, 0);
 }
 
 bool ChangeLog::has_room(const object::Transaction& transaction) const {

@@ -15,7 +15,7 @@
 
 namespace ros2s::fs {
 
-// Bytes. Each mount counts as a tenant.
+// Bytes. Each mount is a subject.
 using ChangeLogMemory = Quota;
 
 // Of its writes and puts.
@@ -29,7 +29,7 @@ class ChangeLog {
     static constexpr uint64_t payload_max = 256 << 10;
 
     // `memory`: null: its own.
-    ChangeLog(ChangeLogMemory* memory, const Uuid& client);
+    ChangeLog(ChangeLogMemory* memory, uint64_t tenant, const Uuid& client);
 
     struct Change {
         object::Transaction transaction;  // its windows are of `payload`

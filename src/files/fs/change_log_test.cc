@@ -28,7 +28,7 @@ object::Transaction writing(uint64_t sequence, std::string_view bytes) {
 }
 
 TEST(ChangeLog, ChangeKeepsItsPayloadWhenTheCallersIsGone) {
-    ChangeLog log(nullptr, mount);
+    ChangeLog log(nullptr, 0, mount);
     std::string bytes = "acknowledged";
     const object::Transaction transaction = writing(1, bytes);
     const uint64_t digest = object::digest_of(transaction);
@@ -42,7 +42,7 @@ TEST(ChangeLog, ChangeKeepsItsPayloadWhenTheCallersIsGone) {
 
 // The memory of a host may change between the store's copy and this one.
 TEST(ChangeLog, ChecksumsOfSharedMemoryAreThoseOfTheCopy) {
-    ChangeLog log(nullptr, mount);
+    ChangeLog log(nullptr, 0, mount);
     object::Transaction transaction = writing(1, "changed since");
     object::Operation& operation = transaction.operations.front();
     operation.window.shared = true;
@@ -53,7 +53,7 @@ TEST(ChangeLog, ChecksumsOfSharedMemoryAreThoseOfTheCopy) {
 }
 
 TEST(ChangeLog, ConditionNamesTheEpochThatTheChangeHasNow) {
-    ChangeLog log(nullptr, mount);
+    ChangeLog log(nullptr, 0, mount);
     for (uint64_t epoch : {5, 6}) log.add(writing(epoch, "x"), Epoch{epoch}, 1);
     EXPECT_FALSE(log.may_name_old_epochs());
     log.repeated(log.changes().begin(), Epoch{105}, 2);
@@ -78,7 +78,7 @@ TEST(ChangeLog, ConditionNamesTheEpochThatTheChangeHasNow) {
 
 // Its times are those that were set, as long as the epochs there are those of the last write.
 TEST(ChangeLog, InodeOfARepeatedChangeNamesNewEpochs) {
-    ChangeLog log(nullptr, mount);
+    ChangeLog log(nullptr, 0, mount);
     log.add(writing(1, "x"), Epoch{5}, 1);
     InodeRecord inode{.modified_epoch = 5, .changed_epoch = 3};
     object::Transaction set{.id = {.client = mount, .sequence = 2}};
@@ -97,7 +97,7 @@ TEST(ChangeLog, InodeOfARepeatedChangeNamesNewEpochs) {
 
 // It was on its way when the change before was lost.
 TEST(ChangeLog, InodeOfANewChangeNamesNewEpochs) {
-    ChangeLog log(nullptr, mount);
+    ChangeLog log(nullptr, 0, mount);
     log.add(writing(1, "x"), Epoch{5}, 1);
     log.repeated(log.changes().begin(), Epoch{105}, 2);
     const InodeRecord inode{.modified_epoch = 5, .changed_epoch = 3};
@@ -120,25 +120,36 @@ TEST(ChangeLog, InodeOfANewChangeNamesNewEpochs) {
     EXPECT_EQ(inode.modified_epoch, 5U) << "the caller's memory";
 }
 
-TEST(ChangeLog, MountLeavesRoomForOthers) {
-    ChangeLogMemory memory({.in_all = 1 << 20});
+// Returns how many changes fit.
+uint64_t fill(ChangeLog& log) {
     const std::string large(64 << 10, 'x');
-    size_t first = 0, second = 0;
+    uint64_t epoch = 1;
+    for (; log.has_room(writing(epoch, large)); ++epoch) {
+        log.add(writing(epoch, large), Epoch{epoch}, 1);
+    }
+    return epoch - 1;
+}
+
+TEST(ChangeLog, TenantLeavesRoomForOthers) {
+    ChangeLogMemory memory({.in_all = 1 << 20});
     {
-        ChangeLog log(&memory, mount), other(&memory, neighbour);
-        for (uint64_t epoch = 1; log.has_room(writing(epoch, large)); ++epoch, ++first) {
-            log.add(writing(epoch, large), Epoch{epoch}, 1);
-        }
-        for (uint64_t epoch = 1; other.has_room(writing(epoch, large)); ++epoch, ++second) {
-            other.add(writing(epoch, large), Epoch{epoch}, 1);
-        }
+        ChangeLog log(&memory, 1, mount), other(&memory, 2, neighbour);
+        const uint64_t first = fill(log), second = fill(other);
         EXPECT_GE(first, 6U);
         EXPECT_GE(second, 3U);
         EXPECT_LT(first + second, 16U);
         log.remove_upto(Epoch{first});
-        EXPECT_TRUE(log.has_room(writing(100, large)));
+        EXPECT_TRUE(log.has_room(writing(100, std::string(64 << 10, 'x'))));
     }
     EXPECT_EQ(memory.used(), 0U);
+}
+
+TEST(ChangeLog, MountsOfATenantShareItsPart) {
+    ChangeLogMemory memory({.per_tenant = 512 << 10, .in_all = 1 << 20});
+    ChangeLog log(&memory, 1, mount), other(&memory, 1, neighbour);
+    const uint64_t first = fill(log), second = fill(other);
+    EXPECT_GE(first + second, 6U);
+    EXPECT_LT(first + second, 8U);
 }
 
 }  // namespace

@@ -34,16 +34,17 @@ class DeferredStore final : public object::ForwardingStore {
         uint64_t lost = 0;    // at least; 0: none
         std::string first{};  // of the lost ones, for people; empty: not known
     };
-    // `tell` is called after each loss. `memory`: for the log of changes; null: its own.
+    // `tell` is called after each loss. `memory`: for the log of changes, which counts for
+    // the tenant; null: its own.
     DeferredStore(ObjectStore& below, Reactor& reactor, object::ContainerId container,
-                  const object::Holder& holder, ChangeLogMemory* memory,
+                  const object::Holder& holder, ChangeLogMemory* memory, uint64_t tenant,
                   std::shared_ptr<Unsynced> unsynced, std::function<void(const Loss&)> tell)
         : ForwardingStore(below),
           reactor_(reactor),
           container_(container),
           holder_(holder),
           tell_(std::move(tell)),
-          log_(memory, holder.client),
+          log_(memory, tenant, holder.client),
           unsynced_(unsynced != nullptr ? std::move(unsynced) : std::make_shared<Unsynced>()),
           turn_(reactor, 1) {}
 

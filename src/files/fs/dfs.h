@@ -61,6 +61,8 @@ struct DfsOptions {
     std::string exclusive_as{};
     // For the logs of deferred changes. Null: the mount's own.
     ChangeLogMemory* change_logs = nullptr;
+    // Whose changes these are.
+    uint64_t tenant = 0;
     // What is acknowledged and may not be durable yet, for others that show it. Null: the mount's
     // own.
     std::shared_ptr<Unsynced> unsynced{};

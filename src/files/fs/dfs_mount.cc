@@ -191,7 +191,7 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       deferred_(may_defer(store, superblock)
                     ? std::make_optional<DeferredStore>(
                           store, reactor, container, slots_.holder(), options.change_logs,
-                          options.unsynced,
+                          options.tenant, options.unsynced,
                           [this](const DeferredStore::Loss& loss) { log_loss(loss); })
                     : std::nullopt),
       store_(deferred_ ? *deferred_ : store),
