@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "ros2s/foreign/local_fs.h"
+#include "ros2s/foreign/open_local_directory.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/session/mounts.h"
 
@@ -17,7 +17,7 @@ namespace {
 // power over this machine, whatever user this process runs as. Nodes that hosts only looked up have
 // a quarter of the process's descriptors, in all directories together. Mounts bound the nodes that
 // hosts have looked up; a directory above many of them is one node more.
-foreign::LocalFsOptions for_hosts(size_t directories, ThreadTurns& turns) {
+foreign::LocalDirectoryOptions for_hosts(size_t directories, ThreadTurns& turns) {
     rlimit descriptors{};
     ::getrlimit(RLIMIT_NOFILE, &descriptors);
     return {.enters_mounts = false,
@@ -66,8 +66,8 @@ Task<Result<>> Directories::add(std::string name, std::string path, const Log& l
     auto kind =
         co_await threads_.pool.run(reactor_, [&path] { return foreign::file_system_kind(path); });
     Report why;
-    auto opened = co_await foreign::open_local_fs(path, reactor_, threads_.pool, why,
-                                                  for_hosts(1, threads_.turns));
+    auto opened = co_await foreign::open_local_directory(path, reactor_, threads_.pool, why,
+                                                         for_hosts(1, threads_.turns));
     if (!opened) {
         co_return report.fail(opened.error(), "directories: '{}': {}", name, why.text());
     }
@@ -109,9 +109,9 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Directories::open(Call call, std::
                               "the pool '{}' has no container '{}'; list the pool's containers",
                               pool, container);
     }
-    co_return co_await foreign::open_local_fs(found->second.path, reactor_, threads_.pool, report,
-                                              for_hosts(directories_.size(), threads_.turns),
-                                              std::move(call));
+    co_return co_await foreign::open_local_directory(
+        found->second.path, reactor_, threads_.pool, report,
+        for_hosts(directories_.size(), threads_.turns), std::move(call));
 }
 
 std::string Directories::storage(const std::string& pool, const std::string& container) const {

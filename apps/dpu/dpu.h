@@ -4,7 +4,8 @@
 //     host ─ gRPC ─ ControlServer ──────────────────┴ sessions, mounts ┬ Dfs ─ DirectPool ───
 //     engine
 //                                                                      ├ Dfs ─ RadosPool ─── Ceph
-//                                                                      └ LocalFs ─ a directory
+//                                                                      └ LocalDirectory ─ a
+//                                                                      directory
 //
 // Owned by main(). Used on the reactor's core; stop() before destruction.
 #pragma once

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "mount_point.h"
-#include "ros2s/foreign/local_fs.h"
+#include "ros2s/foreign/open_local_directory.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/test_support/memory_store.h"
@@ -142,7 +142,7 @@ Task<int> run_on_memory(OsReactor& reactor, BlockingPool& blocking, Sharing shar
 Task<int> run_on_directory(OsReactor& reactor, BlockingPool& blocking, std::string command) {
     Report report;
     const TemporaryDirectory below;
-    auto local = co_await foreign::open_local_fs(below.path(), reactor, blocking, report);
+    auto local = co_await foreign::open_local_directory(below.path(), reactor, blocking, report);
     EXPECT_TRUE(local) << report.text();
     const int status =
         co_await run_in_mount(reactor, blocking, **local, Sharing::shared, std::move(command));
@@ -269,7 +269,8 @@ Task<> forget_a_directory(OsReactor& reactor, BlockingPool& blocking) {
     const std::string shared = directory.path() + "/shared";
     EXPECT_EQ(::mkdir(shared.c_str(), 0755), 0);
     EXPECT_EQ(::chmod(shared.c_str(), 02775), 0);
-    auto local = co_await foreign::open_local_fs(directory.path(), reactor, blocking, report);
+    auto local =
+        co_await foreign::open_local_directory(directory.path(), reactor, blocking, report);
     EXPECT_TRUE(local) << report.text();
     if (!local) co_return;
     {

@@ -24,7 +24,7 @@ DPU_TEST = Path("tests/arm64/dpu_test.py")
 NEEDED = ("mmdebstrap", "qemu-aarch64-static")
 # qemu-user lacks io_uring, so the fallback to threads is tested. It also lacks openat2 and the flags of huge pages, and
 # its name is the program's. The sysroot has no module of PKCS #11.
-NOT_UNDER_QEMU = "Uring|io_uring|LocalFs|FileDeviceTest.AccessPathIsReported|NamesItsOwner|AsksForHugePages|^Pkcs11KeysTest[.]"
+NOT_UNDER_QEMU = "Uring|io_uring|LocalDirectory|FileDeviceTest.AccessPathIsReported|NamesItsOwner|AsksForHugePages|^Pkcs11KeysTest[.]"
 # The contract of a remote store, 1,300 tests, is repeated for each provider and number of cores: twice is enough here.
 REPETITIONS = "Remote.*Over(UcxTcp|OfiTcp|Tls)|Remote.*OnTwoCores|RemoteInBulk|SlowRemote"
 

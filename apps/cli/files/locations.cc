@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "pool/pool_location.h"
-#include "ros2s/foreign/local_fs.h"
+#include "ros2s/foreign/open_local_directory.h"
 #include "ros2s/fs/path_walk.h"
 #include "ros2s/runtime/process_limits.h"
 
@@ -126,7 +126,7 @@ Task<Result<>> Locations::find_container(const api::Uri& uri, Location& location
 Task<Result<Location>> Locations::open_local(std::string text) {
     LocalPath path = split(text);
     const bool names_directory = ends_with_slash(text);
-    ROS2S_CO_TRY_ASSIGN(auto file_system, co_await foreign::open_local_fs(
+    ROS2S_CO_TRY_ASSIGN(auto file_system, co_await foreign::open_local_directory(
                                               path.directory, context_.environment.reactor,
                                               context_.environment.blocking, context_.report,
                                               {.descriptors_max = descriptor_share(4, 1024),

@@ -13,7 +13,7 @@
 #include "output/progress.h"
 #include "pool_location.h"
 #include "ros2s/base/descriptor.h"
-#include "ros2s/foreign/local_fs.h"
+#include "ros2s/foreign/open_local_directory.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
 #include "unsynced.h"

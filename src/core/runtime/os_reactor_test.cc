@@ -524,8 +524,8 @@ TEST(OsReactor, ForkedChildDetectsForkAndClosesDescriptors) {
     EXPECT_LT(fcntl(listed, F_GETFD), 0);
 }
 
-// Runs `check` where the machine was suspended for 1,000 s as far as clocks tell. Returns its result, or
-// nullopt if only an administrator can have such clocks.
+// Runs `check` where the machine was suspended for 1,000 s as far as clocks tell. Returns its
+// result, or nullopt if only an administrator can have such clocks.
 std::optional<bool> after_suspend(bool (*check)()) {
     constexpr int no_namespace = 2;
     const pid_t parent = fork();

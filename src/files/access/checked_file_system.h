@@ -3,7 +3,7 @@
 // the sticky bit, who may change modes, lists, owners and times, and the set-group-id bit. A call
 // without a caller is the program's own and is not checked.
 //
-//     host's claim ─ session ─► Call::caller ─► CheckedFileSystem ─► Dfs | LocalFs
+//     host's claim ─ session ─► Call::caller ─► CheckedFileSystem ─► Dfs | LocalDirectory
 //
 // Owned by the composing code; used on the file system's core. It owns the file system under it.
 //

@@ -23,7 +23,7 @@ struct PoolOptions {
     std::string system = "daos_server";  // the name of the DAOS system
     // A library name that the loader finds, or a path.
     std::string library = "libdfs.so";
-    // As foreign::LocalFsOptions::turns.
+    // As foreign::LocalDirectoryOptions::turns.
     ThreadTurns* turns = nullptr;
 };
 

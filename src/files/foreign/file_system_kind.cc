@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "descriptor.h"
-#include "local_fs.h"
+#include "open_local_directory.h"
 #include "ros2s/base/mount_table.h"
 
 namespace ros2s::foreign {

@@ -1,4 +1,4 @@
-// Attributes of LocalFs, and extended attributes.
+// Attributes of LocalDirectory, and extended attributes.
 #include <fcntl.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>

@@ -30,9 +30,9 @@ bool keeps_attributes_in_memory(int directory) {
 
 }  // namespace
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Reactor& reactor,
-                                                            BlockingPool& pool, Report& report,
-                                                            LocalFsOptions options, Call call) {
+Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_directory(
+    std::string path, Reactor& reactor, BlockingPool& pool, Report& report,
+    LocalDirectoryOptions options, Call call) {
     bool in_memory = false;
     Report why;
     auto root =
@@ -61,7 +61,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
 }
 
 LocalDirectory::LocalDirectory(std::string path, FoundNode root, bool in_memory, Reactor& reactor,
-                               BlockingPool& pool, LocalFsOptions options, uint64_t tenant)
+                               BlockingPool& pool, LocalDirectoryOptions options, uint64_t tenant)
     : path_(std::move(path)),
       reactor_(reactor),
       pool_(pool),

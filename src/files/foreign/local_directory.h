@@ -1,6 +1,6 @@
-// LocalDirectory: the class behind open_local_fs(). Every system call that may block runs in a job
-// of the blocking pool, or as an operation of the ring. The waiting frame owns everything that a
-// job uses. Names and attributes that a local file system has in memory are read on the core
+// LocalDirectory: the class behind open_local_directory(). Every system call that may block runs in
+// a job of the blocking pool, or as an operation of the ring. The waiting frame owns everything
+// that a job uses. Names and attributes that a local file system has in memory are read on the core
 // (docs/decisions/0532).
 #pragma once
 #include <algorithm>
@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "local_fs.h"
 #include "local_nodes.h"
+#include "open_local_directory.h"
 #include "ros2s/fs/stat.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/ring.h"
@@ -34,7 +34,7 @@ class LocalDirectory final : public fs::FileSystem {
   public:
     // `in_memory`: the file system of the root answers for its attributes without waiting.
     LocalDirectory(std::string path, FoundNode root, bool in_memory, Reactor& reactor,
-                   BlockingPool& pool, LocalFsOptions options, uint64_t tenant);
+                   BlockingPool& pool, LocalDirectoryOptions options, uint64_t tenant);
     ~LocalDirectory() override;
     Task<> close_all() override;
 
@@ -242,7 +242,7 @@ class LocalDirectory final : public fs::FileSystem {
     std::string path_;
     Reactor& reactor_;
     BlockingPool& pool_;
-    const LocalFsOptions options_;
+    const LocalDirectoryOptions options_;
     const uint64_t tenant_;                 // for which it was opened
     const std::optional<dev_t> in_memory_;  // the root's device, if its file system answers at once
     Nursery closing_;                  // one close_removed(), while there is something to close

@@ -1,4 +1,4 @@
-// Open files and directories of LocalFs.
+// Open files and directories of LocalDirectory.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>

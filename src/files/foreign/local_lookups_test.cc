@@ -1,4 +1,4 @@
-// Which calls of LocalFs need helper threads, and how many jobs they need.
+// Which calls of LocalDirectory need helper threads, and how many jobs they need.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "local_fs.h"
+#include "open_local_directory.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/co_test.h"
 
@@ -57,7 +57,7 @@ std::vector<std::string> numbered(size_t count) {
 }
 
 // In tmpfs, where all existing names are cached in memory, and no others.
-class LocalFsLookups : public testing::Test {
+class LocalDirectoryLookups : public testing::Test {
   protected:
     void SetUp() override {
         std::string pattern = "/dev/shm/ros2store-test-XXXXXX";
@@ -74,14 +74,15 @@ class LocalFsLookups : public testing::Test {
         std::error_code ignored;
         if (!path.empty()) std::filesystem::remove_all(path, ignored);
     }
-    static Task<> open(LocalFsLookups& self, std::string path) {
+    static Task<> open(LocalDirectoryLookups& self, std::string path) {
         Report report;
-        auto opened = co_await open_local_fs(path, self.world.core(), self.pool, report);
+        auto opened = co_await open_local_directory(path, self.world.core(), self.pool, report);
         EXPECT_TRUE(opened) << report.text();
         if (opened) self.fs = std::move(*opened);
         (void)self.pool.jobs();
     }
-    static Task<> look_up(LocalFsLookups& self, std::string name, Result<fs::Attributes>& found) {
+    static Task<> look_up(LocalDirectoryLookups& self, std::string name,
+                          Result<fs::Attributes>& found) {
         found = co_await self.fs->lookup({}, root_node, name);
     }
 
@@ -234,24 +235,24 @@ class LocalFsLookups : public testing::Test {
     }
 };
 
-TEST_F(LocalFsLookups, CachedNameNeedsNoThread) { world.run(finds_without_threads()); }
-TEST_F(LocalFsLookups, UncachedNameIsLookedUpOnAThread) {
+TEST_F(LocalDirectoryLookups, CachedNameNeedsNoThread) { world.run(finds_without_threads()); }
+TEST_F(LocalDirectoryLookups, UncachedNameIsLookedUpOnAThread) {
     world.run(waits_for_what_is_not_in_memory());
 }
-TEST_F(LocalFsLookups, LookupStopsAtLinks) { world.run(stops_at_links()); }
-TEST_F(LocalFsLookups, InvalidNamesAreRefused) { world.run(refuses_names()); }
+TEST_F(LocalDirectoryLookups, LookupStopsAtLinks) { world.run(stops_at_links()); }
+TEST_F(LocalDirectoryLookups, InvalidNamesAreRefused) { world.run(refuses_names()); }
 // Closing it may free blocks.
-TEST_F(LocalFsLookups, RemovedFileIsClosedOnAThread) { world.run(removes_and_forgets()); }
+TEST_F(LocalDirectoryLookups, RemovedFileIsClosedOnAThread) { world.run(removes_and_forgets()); }
 // A host can make a chain of any length by moving one chain to the end of another.
-TEST_F(LocalFsLookups, DirectoryChainIsDroppedInSlices) { world.run(lets_go_of_a_chain()); }
-TEST_F(LocalFsLookups, DirectoryChainIsDroppedBeforeTheEnd) { world.run(forgets_a_chain()); }
-TEST_F(LocalFsLookups, ManyNamesAreOneJob) { world.run(counts_jobs()); }
+TEST_F(LocalDirectoryLookups, DirectoryChainIsDroppedInSlices) { world.run(lets_go_of_a_chain()); }
+TEST_F(LocalDirectoryLookups, DirectoryChainIsDroppedBeforeTheEnd) { world.run(forgets_a_chain()); }
+TEST_F(LocalDirectoryLookups, ManyNamesAreOneJob) { world.run(counts_jobs()); }
 
 // A file system that may contact a server even for names that the kernel has cached.
-CO_TEST(LocalFs, OtherFileSystemIsAskedOnAThread, sim::World, world, 1) {
+CO_TEST(LocalDirectory, OtherFileSystemIsAskedOnAThread, sim::World, world, 1) {
     CountedPool pool(world.blocking());
     Report report;
-    auto opened = co_await open_local_fs("/proc", world.core(), pool, report);
+    auto opened = co_await open_local_directory("/proc", world.core(), pool, report);
     CO_ASSERT(opened);
     (void)pool.jobs();
     const Call call;
@@ -276,10 +277,10 @@ Task<> walk_into(fs::FileSystem& files, Call call, std::string path, Result<>& d
 
 // In /proc, where names are found ahead on a thread.
 // Otherwise they would be kept until the process ends, because no client knows them.
-CO_TEST(LocalFs, StoppedWalkReleasesNodesFoundAhead, sim::World, world, 1) {
+CO_TEST(LocalDirectory, StoppedWalkReleasesNodesFoundAhead, sim::World, world, 1) {
     CountedPool pool(world.blocking());
     Report report;
-    auto opened = co_await open_local_fs("/proc", world.core(), pool, report);
+    auto opened = co_await open_local_directory("/proc", world.core(), pool, report);
     CO_ASSERT(opened);
     fs::FileSystem& files = **opened;
     const Call call;

@@ -1,8 +1,9 @@
-// LocalNodes: the nodes that a LocalFs has returned. A node is identified by its inode and by a
-// fingerprint of the kernel's file handle, which distinguishes a file from a later one with the
-// same inode number. It also records where it was last found: a name in another node. While it is
-// used, and for a while after, it has an O_PATH descriptor. Of unused nodes a limited number keeps
-// one; the least recently used is closed first. The directory opens nodes again by their names.
+// LocalNodes: the nodes that a LocalDirectory has returned. A node is identified by its inode and
+// by a fingerprint of the kernel's file handle, which distinguishes a file from a later one with
+// the same inode number. It also records where it was last found: a name in another node. While it
+// is used, and for a while after, it has an O_PATH descriptor. Of unused nodes a limited number
+// keeps one; the least recently used is closed first. The directory opens nodes again by their
+// names.
 //
 // Invariant: a node exists while it has references (lookups not yet forgotten), uses (calls and
 // handles) or nodes that were found in it. A client can make a chain of directories of any length,

@@ -422,8 +422,8 @@ class FileSystem : public Namespace {
     }
     // All or nothing per chunk. Returns the bytes written: less than the window only if the rest
     // failed after the beginning was written. A call with the rest returns its error. Durable on
-    // return, if the file system promises that (LocalFs, or is_deferred(): on fsync). If the call
-    // has checksums, another process sent the bytes with them. Bytes that differ from them are
+    // return, if the file system promises that (LocalDirectory, or is_deferred(): on fsync). If the
+    // call has checksums, another process sent the bytes with them. Bytes that differ from them are
     // refused
     // (`corrupt`): by the store, which compares its copy, or else here.
     virtual Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,

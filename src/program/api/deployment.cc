@@ -20,7 +20,7 @@
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/connection/host_files.h"
 #include "ros2s/connection/rados_pool.h"
-#include "ros2s/foreign/local_fs.h"
+#include "ros2s/foreign/open_local_directory.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pool/owners_pool.h"
@@ -186,14 +186,14 @@ Task<Result<>> Deployment::embedded(const Call& call, pool::OwnerRecord& owner, 
     co_return Result<>{};
 }
 
-// LocalFs ~> the owner's mount
+// LocalDirectory ~> the owner's mount
 Task<Result<>> Deployment::through_mount(pool::OwnerRecord owner, Report& report) {
     ROS2S_CO_TRY(check_mounted(owner.mount_point, pool::describe_owner(uri_.dir, owner), report));
     constexpr size_t descriptors_most = 1024;
     ROS2S_CO_TRY_ASSIGN(
         file_system_,
-        stack_.push("LocalFs",
-                    co_await foreign::open_local_fs(
+        stack_.push("LocalDirectory",
+                    co_await foreign::open_local_directory(
                         owner.mount_point, environment_.reactor, environment_.blocking, report,
                         {.descriptors_max = descriptor_share(4, descriptors_most),
                          .syncs_writes = uri_.is_durable})));

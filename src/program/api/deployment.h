@@ -2,9 +2,9 @@
 // run their own reactor (the CLI, the mount). libros2store runs it on a thread.
 //
 //     ros2s+local://  Dfs → CountedStore → EngineStore
-//                     If another process owns the pool, through that owner: LocalFs on its mount
-//                     of the same container; ros2s:// over shm, if the owner is the engine that
-//                     `ros2store up` started; or, if the owner shares the pool, the layers of
+//                     If another process owns the pool, through that owner: LocalDirectory on its
+//                     mount of the same container; ros2s:// over shm, if the owner is the engine
+//                     that `ros2store up` started; or, if the owner shares the pool, the layers of
 //                     ros2s:// over the owner's socket (OwnersPool). path() reports it
 //                     With `rados`: Dfs → CountedStore → RadosStore ~> a Ceph cluster
 //     ros2s://        CachedFileSystem → Dfs → VerifyingStore → RemoteStore ~> ros2store-engine

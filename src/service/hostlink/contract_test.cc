@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "ros2s/cache/cached_file_system.h"
-#include "ros2s/foreign/local_fs.h"
+#include "ros2s/foreign/open_local_directory.h"
 #include "test_support/engine.h"
 
 namespace ros2s::hostlink {
@@ -30,8 +30,8 @@ class DirectorySource final : public session::FileSystemSource {
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call&,
                                                        const session::MountedContainer&,
                                                        Report& report) override {
-        return foreign::open_local_fs(path_, world_.core(), world_.blocking(), report,
-                                      {.enters_mounts = false});
+        return foreign::open_local_directory(path_, world_.core(), world_.blocking(), report,
+                                             {.enters_mounts = false});
     }
 
   private:

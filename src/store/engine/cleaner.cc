@@ -370,7 +370,8 @@ Task<Result<>> Cleaner::find_at(Visit& visit, std::span<const Listed> batch,
     co_await visit.locked.lock(std::move(wanted));
     visit.reading.emplace(core.reads, core.visible);
     for (const auto& [key, first] : here) {
-        ROS2S_CO_TRY_ASSIGN(Node * node, co_await core.loader.load(*key, Loader::For::changing));
+        ROS2S_CO_TRY_ASSIGN(Node * node,
+                            co_await core.loader.load(*key, Loader::Purpose::changing));
         visit.pins.adopt(*node);
         const EntryValue* const entry = node->entry();
         for (size_t i = first; i < batch.size() && batch[i].key == batch[first].key; ++i) {

@@ -290,11 +290,11 @@ void Committer::place_blocks(TransactionRecord& transaction) {
     Group& group = *open_;
     const bool is_move =
         !transaction.changes.empty() && transaction.changes[0].kind == Change::Kind::move;
-    const SpaceMap::For use = is_move ? SpaceMap::For::move : SpaceMap::For::update;
+    const SpaceMap::Purpose purpose = is_move ? SpaceMap::Purpose::move : SpaceMap::Purpose::update;
     for (uint32_t d = 0; d < group.devices.size(); ++d) {
         Group::PerDevice& device = group.devices[d];
         const uint64_t blocks = device.blocks - device.placed.ordinal;
-        if (blocks > 0) state_.space.allocate(d, blocks, device.runs, use);
+        if (blocks > 0) state_.space.allocate(d, blocks, device.runs, purpose);
     }
     for (Change& change : transaction.changes) {
         for (BlockRef& block : change.blocks) {

@@ -63,11 +63,11 @@ Result<> Loader::decode_into(Node& node, std::string_view raw) {
     return fail(error);
 }
 
-Task<Result<Node*>> Loader::load(std::string key, For use) {
+Task<Result<Node*>> Loader::load(std::string key, Purpose purpose) {
     while (true) {
         Node* const found = cache_.find(key);
         if (found == nullptr) break;
-        if (!found->loading && (!found->held || use == For::changing)) {
+        if (!found->loading && (!found->held || purpose == Purpose::changing)) {
             cache_.pin(*found);
             co_return found;
         }
@@ -105,7 +105,7 @@ Task<Result<Node*>> Loader::pin(KeyBuilder key, Pins& pins) {
         pins.add(*node);
         co_return node;
     }
-    ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(key.take(), For::changing));
+    ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(key.take(), Purpose::changing));
     pins.adopt(*node);
     co_return node;
 }
@@ -183,7 +183,7 @@ Task<Result<>> Loader::prepare_keys(std::vector<std::string> keys, Pins& pins) {
     std::ranges::sort(keys);
     keys.erase(std::ranges::unique(keys).begin(), keys.end());
     for (std::string& key : keys) {
-        ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key), For::changing));
+        ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key), Purpose::changing));
         pins.adopt(*node);
     }
     co_return Result<>();
@@ -273,7 +273,7 @@ Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pin
             summaries->push_back(summary_key(key->container, key->object, key->akey).take());
         }
         for (std::string& key : waiting) {
-            ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key), For::changing));
+            ROS2S_CO_TRY_ASSIGN(Node * node, co_await load(std::move(key), Purpose::changing));
             pins.adopt(*node);
         }
         // Nodes that are in memory for others make room first.

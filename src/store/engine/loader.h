@@ -110,8 +110,8 @@ class Loader {
     }
     // The node, pinned once for the caller. A caller that will change it need not wait until the
     // last change is published. Errors: those of Index::get; corrupt.
-    enum class For : uint8_t { reading, changing };
-    Task<Result<Node*>> load(std::string key, For use = For::reading);
+    enum class Purpose : uint8_t { reading, changing };
+    Task<Result<Node*>> load(std::string key, Purpose purpose = Purpose::reading);
     // Checks whether a request may go on, on any core. Its stop token is core 0's, so that others
     // compare the time only. Errors: cancelled, deadline.
     [[nodiscard]] Result<> check(const Call& call) const {

@@ -240,9 +240,9 @@ bool SpaceMap::look(const Device& device, uint64_t from, uint64_t end, uint64_t 
 }
 
 // Finds clear sections, from the cursor on. False if none may be taken.
-bool SpaceMap::find_clear(Device& device, uint64_t blocks, For use) const {
+bool SpaceMap::find_clear(Device& device, uint64_t blocks, Purpose purpose) const {
     // A small group gains less than a large one.
-    const bool is_small = blocks < section_blocks_ && use == For::update;
+    const bool is_small = blocks < section_blocks_ && purpose == Purpose::update;
     const uint64_t left = is_small ? device.unused() / section_blocks_ / clear_left_share : 0;
     if (device.clear <= left) return false;
     const size_t sections = device.sections.size();
@@ -270,7 +270,7 @@ bool SpaceMap::find_clear(Device& device, uint64_t blocks, For use) const {
 // Finds runs for `blocks` blocks, or for a part of them: one that is long enough, otherwise clear
 // sections, otherwise as few runs as the window after the cursor allows. They are in order from the
 // cursor on.
-void SpaceMap::search(Device& device, uint64_t blocks, For use) const {
+void SpaceMap::search(Device& device, uint64_t blocks, Purpose purpose) const {
     std::vector<FreeRun>& found = device.found;
     Longest longest(found);
     const uint64_t window = window_for(blocks);
@@ -290,10 +290,10 @@ void SpaceMap::search(Device& device, uint64_t blocks, For use) const {
     if (found.empty() && device.victims > 0) {
         // All that is left is in victims.
         forget_victims(device);
-        return search(device, blocks, use);
+        return search(device, blocks, purpose);
     }
     const bool is_one_enough = found.size() == 1 && found[0].blocks == blocks;
-    if (!is_one_enough && device.clear > 0 && find_clear(device, blocks, use)) return;
+    if (!is_one_enough && device.clear > 0 && find_clear(device, blocks, purpose)) return;
     std::ranges::sort(found, longer);
     size_t count = 0;
     uint64_t sum = 0;
@@ -323,20 +323,21 @@ SpaceMap::FreeRun SpaceMap::take_found(Device& device, uint64_t blocks) {
     return taken;
 }
 
-void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>& runs, For use) {
+void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>& runs,
+                        Purpose purpose) {
     Device& device = devices_[number];
     unreserve(number, blocks);
     ROS2S_CHECK(device.available >= blocks);
     device.available -= blocks;
-    if (use == For::move) {
+    if (purpose == Purpose::move) {
         // Beside the runs that were found for updates.
         std::swap(device.cursor, device.move_cursor);
         device.found_blocks = 0;
     }
     // Runs that were found for a smaller allocation must not split this one.
-    if (device.found_blocks < blocks) search(device, blocks, use);
+    if (device.found_blocks < blocks) search(device, blocks, purpose);
     while (blocks > 0) {
-        if (device.found_blocks == 0) search(device, blocks, use);
+        if (device.found_blocks == 0) search(device, blocks, purpose);
         ROS2S_CHECK(device.found_blocks > 0);
         const FreeRun run = take_found(device, blocks);
         for (uint64_t i = 0; i < run.blocks; ++i) {
@@ -351,7 +352,7 @@ void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>&
             runs.push_back({first, static_cast<uint32_t>(run.blocks)});
         }
     }
-    if (use == For::move) {
+    if (purpose == Purpose::move) {
         std::swap(device.cursor, device.move_cursor);
         device.found_blocks = 0;
     }

@@ -115,9 +115,9 @@ class SpaceMap {
     // few. Appends to `runs`; blocks that follow the last run extend it.
     // Blocks that are moved go to clear sections if there are any, also to those that small
     // allocations leave.
-    enum class For : uint8_t { update, move };
+    enum class Purpose : uint8_t { update, move };
     void allocate(uint32_t device, uint64_t blocks, std::vector<BlockRun>& runs,
-                  For use = For::update);
+                  Purpose purpose = Purpose::update);
     // Finds the place of the next `blocks` in advance. Allocations of a few blocks each are then
     // contiguous and need no search. It allocates nothing. A larger allocation searches again.
     void look_ahead(uint32_t device, uint64_t blocks);
@@ -208,13 +208,13 @@ class SpaceMap {
     [[nodiscard]] static FreeRun next_run(const Device& device, uint64_t from, uint64_t end,
                                           uint64_t enough);
     class Longest;
-    void search(Device& device, uint64_t blocks, For use = For::update) const;
+    void search(Device& device, uint64_t blocks, Purpose purpose = Purpose::update) const;
     bool look(const Device& device, uint64_t from, uint64_t end, uint64_t blocks,
               Longest& longest) const;
     [[nodiscard]] bool is_victim(const Device& device, uint64_t block) const {
         return (device.sections[block / section_blocks_] & is_chosen) != 0;
     }
-    bool find_clear(Device& device, uint64_t blocks, For use) const;
+    bool find_clear(Device& device, uint64_t blocks, Purpose purpose) const;
     void count_available(Device& device, uint64_t block, bool more) const;
     void count_word(std::vector<uint16_t>& sections, uint64_t block, uint64_t word) const;
     void forget_victims(Device& device) const;

@@ -317,7 +317,7 @@ TEST(SpaceMap, SmallAllocationsSpareClearSections) {
     EXPECT_EQ(space.clear_blocks(0), 16U * 16);
     std::vector<BlockRun> moved;
     ASSERT_TRUE(space.reserve(0, 8));
-    space.allocate(0, 8, moved, SpaceMap::For::move);
+    space.allocate(0, 8, moved, SpaceMap::Purpose::move);
     EXPECT_EQ(moved.size(), 1U);
     EXPECT_EQ(allocate(space, 32).size(), 1U);
     EXPECT_EQ(space.clear_blocks(0), 13U * 16);

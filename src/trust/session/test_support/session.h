@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mounts.h"
-#include "ros2s/foreign/local_fs.h"
+#include "ros2s/foreign/open_local_directory.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/test_support/memory_store.h"
@@ -47,8 +47,8 @@ class OneContainer final : public FileSystemSource {
             co_return report.fail(Code::deadline, "nobody answers");
         }
         if (container == "shared") {
-            co_return co_await foreign::open_local_fs(directory, reactor_, *blocking, report,
-                                                      {.turns = &turns}, call);
+            co_return co_await foreign::open_local_directory(directory, reactor_, *blocking, report,
+                                                             {.turns = &turns}, call);
         }
         if (container != "c") co_return report.fail(Code::not_found, "there is no such container");
         co_return co_await fs::open_container(call, reactor_, store_, "the pool", "c", {}, report);

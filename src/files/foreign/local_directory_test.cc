@@ -1,6 +1,6 @@
 // The contract of FileSystem on the machine's own file system: it tests the suite as well as
-// LocalFs.
-#include "local_fs.h"
+// LocalDirectory.
+#include "open_local_directory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -41,16 +41,17 @@ class TemporaryDirectory {
 };
 
 Task<> open_into(std::string path, sim::World& world, std::unique_ptr<fs::FileSystem>& fs,
-                 LocalFsOptions options = {}) {
+                 LocalDirectoryOptions options = {}) {
     Report report;
-    auto opened = co_await open_local_fs(path, world.core(), world.blocking(), report, options);
+    auto opened =
+        co_await open_local_directory(path, world.core(), world.blocking(), report, options);
     EXPECT_TRUE(opened.has_value()) << report.text();
     if (opened) fs = std::move(*opened);
 }
 
 class LocalSubject final : public fs::contract::Subject {
   public:
-    explicit LocalSubject(uint64_t seed, LocalFsOptions options = {}) : world_(seed) {
+    explicit LocalSubject(uint64_t seed, LocalDirectoryOptions options = {}) : world_(seed) {
         world_.run(open_into(directory_.path(), world_, fs_, options));
     }
     fs::FileSystem& file_system() override { return *fs_; }
@@ -65,7 +66,7 @@ class LocalSubject final : public fs::contract::Subject {
 };
 
 const bool registered = fs::contract::register_contract(
-    "LocalFs",
+    "LocalDirectory",
     {.clears_set_ids = false,
      .exact_space = false,
      .xattr_bytes = 2000,
@@ -79,7 +80,7 @@ const bool registered = fs::contract::register_contract(
 const char* const too_few = "the node's descriptor is closed when another node is used";
 
 const bool registered_with_few_descriptors = fs::contract::register_contract(
-    "LocalFsFewDescriptors",
+    "LocalDirectoryFewDescriptors",
     {.clears_set_ids = false,
      .exact_space = false,
      .xattr_bytes = 2000,
@@ -93,35 +94,35 @@ const bool registered_with_few_descriptors = fs::contract::register_contract(
      .locks = false,
      .property_runs = 1},
     [](uint64_t seed) {
-        return std::make_unique<LocalSubject>(seed, LocalFsOptions{.descriptors_max = 1});
+        return std::make_unique<LocalSubject>(seed, LocalDirectoryOptions{.descriptors_max = 1});
     });
 
-// ---- only LocalFs: tenants share threads
+// ---- only LocalDirectory: tenants share threads
 
-class LocalFsTenantThreads : public testing::Test {
+class LocalDirectoryTenantThreads : public testing::Test {
   protected:
     static constexpr uint64_t other = 1, mine = 2;
     static std::optional<Code> error_of(const Result<>& done) {
         return done ? std::nullopt : std::optional(done.error().code);
     }
-    static Task<> open(LocalFsTenantThreads& self, Call call, Result<>& done) {
+    static Task<> open(LocalDirectoryTenantThreads& self, Call call, Result<>& done) {
         Report report;
-        auto opened =
-            co_await open_local_fs(self.directory.path(), self.world.core(), self.world.blocking(),
-                                   report, {.turns = &self.turns}, call);
+        auto opened = co_await open_local_directory(self.directory.path(), self.world.core(),
+                                                    self.world.blocking(), report,
+                                                    {.turns = &self.turns}, call);
         if (opened) self.fs = std::move(*opened);
         done = opened ? Result<>() : fail(opened.error());
     }
-    static Task<> make(LocalFsTenantThreads& self, Call call, Result<>& done) {
+    static Task<> make(LocalDirectoryTenantThreads& self, Call call, Result<>& done) {
         const auto made = co_await self.fs->mkdir(call, fs::root_node, "made", 0755, {});
         done = made ? Result<>() : fail(made.error());
     }
-    static Task<> open_root(LocalFsTenantThreads& self, fs::FileHandle& handle) {
+    static Task<> open_root(LocalDirectoryTenantThreads& self, fs::FileHandle& handle) {
         const auto opened = co_await self.fs->open({}, fs::root_node, {.read = true});
         EXPECT_TRUE(opened);
         if (opened) handle = opened->handle;
     }
-    static Task<> close(LocalFsTenantThreads& self, Call call, fs::FileHandle handle,
+    static Task<> close(LocalDirectoryTenantThreads& self, Call call, fs::FileHandle handle,
                         Result<>& done) {
         done = co_await self.fs->close(call, handle);
     }
@@ -190,32 +191,32 @@ class LocalFsTenantThreads : public testing::Test {
     }
 };
 
-TEST_F(LocalFsTenantThreads, OpenUsesAThreadOfItsTenant) {
+TEST_F(LocalDirectoryTenantThreads, OpenUsesAThreadOfItsTenant) {
     world.run(waits_to_open());
     world.run(fs->close_all());
 }
 // A request that ended while it waited for a thread.
-TEST_F(LocalFsTenantThreads, RequestEndedBeforeItsThreadIsNotDone) {
+TEST_F(LocalDirectoryTenantThreads, RequestEndedBeforeItsThreadIsNotDone) {
     world.run(does_not_begin_late());
     world.run(fs->close_all());
 }
-TEST_F(LocalFsTenantThreads, StoppedRequestLeavesTheQueue) {
+TEST_F(LocalDirectoryTenantThreads, StoppedRequestLeavesTheQueue) {
     world.run(ends_when_it_is_stopped());
     world.run(fs->close_all());
 }
-TEST_F(LocalFsTenantThreads, LateCloseStillClosesTheFile) {
+TEST_F(LocalDirectoryTenantThreads, LateCloseStillClosesTheFile) {
     world.run(closes_late());
     world.run(fs->close_all());
 }
 
-// ---- only LocalFs: changes from outside
+// ---- only LocalDirectory: changes from outside
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> try_open(std::string path, sim::World& world,
                                                        Report& report) {
-    return open_local_fs(std::move(path), world.core(), world.blocking(), report);
+    return open_local_directory(std::move(path), world.core(), world.blocking(), report);
 }
 
-TEST(LocalFs, MissingDirectoryIsReported) {
+TEST(LocalDirectory, MissingDirectoryIsReported) {
     const TemporaryDirectory directory;
     sim::World world(1);
     Report report;
@@ -226,7 +227,7 @@ TEST(LocalFs, MissingDirectoryIsReported) {
 }
 
 // The owner of a directory that is served could have others read /etc.
-TEST(LocalFs, LinkOfAnotherUserIsNotFollowed) {
+TEST(LocalDirectory, LinkOfAnotherUserIsNotFollowed) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
     const TemporaryDirectory directory;
     sim::World world(1);
@@ -286,7 +287,7 @@ void make_deep(const std::string& path) {
 
 // Otherwise each node of a tenant's deep tree would cost as many system calls as it has parents, on
 // threads that all tenants share.
-TEST(LocalFs, TreeDepthIsBounded) {
+TEST(LocalDirectory, TreeDepthIsBounded) {
     const TemporaryDirectory directory;
     make_deep(directory.path());
     sim::World world(1);
@@ -338,7 +339,7 @@ Task<> find_more_than_fits(fs::FileSystem& fs, const std::string& path) {
 }
 
 // Only this counts the directories above those that a client refers to.
-TEST(LocalFs, NumberOfNodesIsBounded) {
+TEST(LocalDirectory, NumberOfNodesIsBounded) {
     const TemporaryDirectory directory;
     for (const char* const name : {"0", "1", "2", "3"}) {
         std::ofstream(directory.path() + "/" + name) << name;
@@ -379,7 +380,7 @@ Task<> look_into_a_mount(fs::FileSystem& fs, bool enters) {
     EXPECT_EQ(item.status.error().os_errno, EXDEV);
 }
 
-TEST(LocalFs, MountPointIsEnteredOnlyIfAllowed) {
+TEST(LocalDirectory, MountPointIsEnteredOnlyIfAllowed) {
     for (const bool enters : {false, true}) {
         sim::World world(1);
         std::unique_ptr<fs::FileSystem> fs;
@@ -406,7 +407,7 @@ Task<> ask_what_was_sent_before(fs::FileSystem& fs) {
 
 // It is unknown whether the change was made. A repeated append would write twice, and a repeated
 // removal might remove another program's new file.
-TEST(LocalFs, RepeatedChangeIsRefused) {
+TEST(LocalDirectory, RepeatedChangeIsRefused) {
     const TemporaryDirectory directory;
     sim::World world(1);
     std::unique_ptr<fs::FileSystem> fs;
@@ -428,7 +429,7 @@ Task<> ask_for_a_node(fs::FileSystem& fs, fs::NodeId node) {
 }
 
 // The number of an earlier process's node must not lead to another file.
-TEST(LocalFs, NodeOfAnotherProcessIsStale) {
+TEST(LocalDirectory, NodeOfAnotherProcessIsStale) {
     const TemporaryDirectory directory;
     std::filesystem::create_directory(directory.path() + "/other");
     fs::NodeId node{};
@@ -441,12 +442,12 @@ TEST(LocalFs, NodeOfAnotherProcessIsStale) {
     }
 }
 
-TEST(LocalFs, FileSystemKindComesFromKernel) {
+TEST(LocalDirectory, FileSystemKindComesFromKernel) {
     EXPECT_EQ(file_system_kind("/proc"), Result<std::string>("proc"));
     EXPECT_EQ(file_system_kind("/none/such").error().code, Code::not_found);
 }
 
-TEST(LocalFs, SwappedLinkNeverLeavesTheDirectory) {
+TEST(LocalDirectory, SwappedLinkNeverLeavesTheDirectory) {
     const TemporaryDirectory directory;
     std::filesystem::create_directory(directory.path() + "/dir");
     sim::World world(1);
@@ -490,7 +491,7 @@ Task<> look_up_many(fs::FileSystem& fs, uint32_t count) {
 }
 
 // Earlier, each look-up took a descriptor, until there were none left.
-TEST(LocalFs, LookupsUseBoundedDescriptors) {
+TEST(LocalDirectory, LookupsUseBoundedDescriptors) {
     const TemporaryDirectory directory;
     sim::World world(1);
     std::unique_ptr<fs::FileSystem> fs;
@@ -517,7 +518,7 @@ Task<> replace_a_file(fs::FileSystem& fs, const std::string& path) {
     }
 }
 
-TEST(LocalFs, ReplacedFileIsAnotherNode) {
+TEST(LocalDirectory, ReplacedFileIsAnotherNode) {
     const TemporaryDirectory directory;
     sim::World world(1);
     std::unique_ptr<fs::FileSystem> fs;
@@ -570,7 +571,7 @@ Task<> append_more_than_fits(fs::FileSystem& fs) {
 }
 
 // A caller that got only the error would append the beginning again.
-TEST(LocalFs, PartialWriteReportsBytesWritten) {
+TEST(LocalDirectory, PartialWriteReportsBytesWritten) {
     const TemporaryDirectory directory;
     sim::World world(1);
     std::unique_ptr<fs::FileSystem> fs;
@@ -598,7 +599,7 @@ Task<> give_owners(fs::FileSystem& fs) {
     }
 }
 
-TEST(LocalFs, DaemonPrivilegesAreNotPassedOn) {
+TEST(LocalDirectory, DaemonPrivilegesAreNotPassedOn) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
     const TemporaryDirectory directory;
     sim::World world(1);

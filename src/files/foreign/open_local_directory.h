@@ -1,13 +1,13 @@
-// LocalFs: FileSystem over a directory of the machine: Lustre, NFS, or ext4 in a test. A DPU serves
-// such directories to hosts, and the CLI copies from and to them. It also serves to check the
-// contract suite of FileSystem against a real kernel.
+// LocalDirectory: FileSystem over a directory of the machine: Lustre, NFS, or ext4 in a test. A DPU
+// serves such directories to hosts, and the CLI copies from and to them. It also serves to check
+// the contract suite of FileSystem against a real kernel.
 //
 // Confinement: nothing outside the directory can be reached. Names are single components, opened
 // without following symbolic links. Paths of read_many are resolved by openat2 with
 // RESOLVE_BENEATH. Durability is the one of the directory's file system: fsync makes earlier writes
-// durable. LocalFs stores no replies: an update that is marked as sent before is refused (`stale`),
-// unless doing it twice is harmless. Node numbers start at a random value, so a number of an
-// earlier process is not valid here.
+// durable. LocalDirectory stores no replies: an update that is marked as sent before is refused
+// (`stale`), unless doing it twice is harmless. Node numbers start at a random value, so a number
+// of an earlier process is not valid here.
 //
 // An open file uses two descriptors. Of the nodes that are not in use, a limited number has one.
 // The others are opened again by the names under which they were last found. They are `stale` if
@@ -26,7 +26,7 @@
 
 namespace ros2s::foreign {
 
-struct LocalFsOptions {
+struct LocalDirectoryOptions {
     // Enter other file systems that are mounted below the directory. If false: `io`, with EXDEV.
     bool enters_mounts = true;
     // If the kernel does not let this process give a new file to its owner, the file stays this
@@ -59,9 +59,9 @@ using fs::nobody;
 // Other system calls that may block run on the pool. The call's tenant is the one of opening and of
 // close_all(). Errors, each with a sentence: not_found, not_directory, denied, unsupported (no
 // /proc), cancelled, deadline.
-[[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(
+[[nodiscard]] Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_directory(
     std::string path, Reactor& reactor, BlockingPool& pool, Report& report,
-    LocalFsOptions options = {}, Call call = {});
+    LocalDirectoryOptions options = {}, Call call = {});
 
 // The kind of file system of the directory: "ext4", "nfs4", "lustre". Blocks. Errors: those of
 // opening it, not_found (the kernel reports none).
