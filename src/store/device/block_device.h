@@ -32,6 +32,7 @@ namespace ros2s::device {
 // Counted by every device. The path report and the benchmarks read them.
 struct DeviceCounters {
     Counter reads, read_bytes, writes, written_bytes, flushes, discards, errors;
+    Counter cached_writes;  // of `writes`: only copied into the machine's memory
 };
 
 class BlockDevice {
@@ -54,6 +55,11 @@ class BlockDevice {
     // (CHECK).
     virtual Task<Result<>> read(uint64_t offset, Bytes into) = 0;
     virtual Task<Result<>> write(uint64_t offset, ConstBytes from) = 0;
+    // write(), or a copy into the machine's memory, which outlives the process. For small writes
+    // that nobody waits to be durable: the next flush takes longer.
+    virtual Task<Result<>> write_cached(uint64_t offset, ConstBytes from) {
+        return write(offset, from);
+    }
     // Makes all writes durable that had completed when flush was called.
     virtual Task<Result<>> flush() = 0;
     // The contents of the range become undefined, at some time until this returns. After `io` they

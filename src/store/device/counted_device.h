@@ -25,6 +25,10 @@ class CountedDevice : public BlockDevice {
         counters_.writes.add();
         counters_.written_bytes.add(bytes);
     }
+    void count_cached_write(uint64_t offset, uint64_t bytes) {
+        count_write(offset, bytes);
+        counters_.cached_writes.add();
+    }
     void count_flush() {
         ROS2S_CHECK(is_open());
         counters_.flushes.add();

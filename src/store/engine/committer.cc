@@ -410,6 +410,12 @@ void Committer::die(const Error& error, std::string reason) {
 
 // ---- device I/O ----------------------------------------------------------------------------
 
+// Nobody waits until a deferred group is durable.
+Task<Result<>> Committer::write_of(const Group& group, device::BlockDevice& device, uint64_t offset,
+                                   ConstBytes bytes) {
+    return group.is_deferred() ? device.write_cached(offset, bytes) : device.write(offset, bytes);
+}
+
 // The next placed blocks to write: `least` blocks, or the rest of a run that has ended. Empty if
 // there are none.
 Committer::Piece Committer::next_piece(Group& group, uint32_t d, uint64_t least) const {
@@ -449,7 +455,8 @@ Task<> Committer::write_piece_of(std::shared_ptr<Group> group, Piece piece) {
 
 Task<> Committer::write_piece(Group& group, Piece piece) {
     const GroupStep step(group, env_.reactor, "device.write");
-    const Result<> written = co_await devices_[piece.device]->write(piece.offset, piece.bytes);
+    const Result<> written =
+        co_await write_of(group, *devices_[piece.device], piece.offset, piece.bytes);
     if (!written && rules.heed_failed_data) note_failure(group, written);
 }
 
@@ -465,7 +472,7 @@ Task<> Committer::write_record(Group& group, ConstBytes record) {
     const GroupStep step(group, env_.reactor, "journal.write");
     const uint64_t at = group.end_position - record.size() / block_bytes;
     const Result<> written =
-        co_await devices_[0]->write(journal_.offset_of(journal_.in_ring(at)), record);
+        co_await write_of(group, *devices_[0], journal_.offset_of(journal_.in_ring(at)), record);
     if (!written && rules.heed_failed_records) note_failure(group, written);
 }
 
@@ -502,7 +509,7 @@ Task<> Committer::flush(Group& group) {
 void Committer::note_volatile(const Group& group) {
     const bool is_first = !volatile_since_;
     if (is_first) volatile_since_ = env_.reactor.now();
-    volatile_blocks_ += group.blocks;
+    volatile_blocks_ += group.blocks + record_bytes(group.record.payload_bytes()) / block_bytes;
     for (uint32_t d = 0; d < group.devices.size(); ++d) {
         if (group.devices[d].blocks > 0) volatile_on_[d] = group.header.sequence;
     }

@@ -177,6 +177,8 @@ class Committer {
         ConstBytes bytes;
     };
     [[nodiscard]] Piece next_piece(Group& group, uint32_t device, uint64_t least) const;
+    static Task<Result<>> write_of(const Group& group, device::BlockDevice& device, uint64_t offset,
+                                   ConstBytes bytes);
     Task<> write_piece(Group& group, Piece piece);
     Task<> write_piece_of(std::shared_ptr<Group> group, Piece piece);
     Task<> write_record(Group& group, ConstBytes record);

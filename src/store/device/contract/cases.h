@@ -30,6 +30,8 @@ void fill_blocks(Bytes bytes, uint64_t first_block, uint64_t stamp);
 [[nodiscard]] bool holds_blocks(ConstBytes bytes, uint64_t first_block, uint64_t stamp);
 
 Task<> write_blocks(Probe& probe, uint64_t first_block, uint64_t count, uint64_t stamp);
+// By write_cached().
+Task<> cache_blocks(Probe& probe, uint64_t first_block, uint64_t count, uint64_t stamp);
 Task<> expect_blocks(Probe& probe, uint64_t first_block, uint64_t count, uint64_t stamp);
 
 }  // namespace ros2s::device::contract

@@ -77,6 +77,14 @@ Task<> write_blocks(Probe& probe, uint64_t first_block, uint64_t count, uint64_t
     EXPECT_TRUE(written) << describe(written.error());
 }
 
+Task<> cache_blocks(Probe& probe, uint64_t first_block, uint64_t count, uint64_t stamp) {
+    AlignedBuffer buffer(count * block_bytes);
+    fill_blocks(buffer.bytes(), first_block, stamp);
+    const auto written =
+        co_await probe.device->write_cached(first_block * block_bytes, buffer.bytes());
+    EXPECT_TRUE(written) << describe(written.error());
+}
+
 Task<> expect_blocks(Probe& probe, uint64_t first_block, uint64_t count, uint64_t stamp) {
     AlignedBuffer buffer(count * block_bytes);
     std::memset(buffer.data(), 0xee, buffer.size());

@@ -7,18 +7,24 @@ namespace {
 
 Task<> keeps_flushed_content(Probe& probe) {
     co_await write_blocks(probe, 7, 9, 1);
+    co_await cache_blocks(probe, 16, 9, 2);
     EXPECT_TRUE(co_await probe.device->flush());
     const uint64_t size = probe.device->size();
     co_await probe.close();
     if (!co_await probe.open()) co_return;
     EXPECT_EQ(probe.device->size(), size);
     co_await expect_blocks(probe, 7, 9, 1);
+    co_await expect_blocks(probe, 16, 9, 2);
 }
 
 Task<> keeps_unflushed_content_over_a_close(Probe& probe) {
     co_await write_blocks(probe, 7, 9, 1);
+    co_await cache_blocks(probe, 10, 2, 2);
     co_await probe.close();
-    if (co_await probe.open()) co_await expect_blocks(probe, 7, 9, 1);
+    if (!co_await probe.open()) co_return;
+    co_await expect_blocks(probe, 7, 3, 1);
+    co_await expect_blocks(probe, 10, 2, 2);
+    co_await expect_blocks(probe, 12, 4, 1);
 }
 
 Task<> has_one_opener(Probe& probe) {

@@ -34,6 +34,20 @@ Task<> overwrites(Probe& probe) {
     co_await expect_blocks(probe, 15, 3, 1);
 }
 
+Task<> caches_blocks(Probe& probe) {
+    co_await write_blocks(probe, 10, 8, 1);
+    co_await cache_blocks(probe, 12, 3, 2);
+    co_await expect_blocks(probe, 10, 2, 1);
+    co_await expect_blocks(probe, 12, 3, 2);
+    co_await cache_blocks(probe, 12, 4, 3);
+    co_await write_blocks(probe, 13, 1, 4);
+    co_await expect_blocks(probe, 12, 1, 3);
+    co_await expect_blocks(probe, 13, 1, 4);
+    co_await expect_blocks(probe, 14, 2, 3);
+    co_await cache_blocks(probe, 100, 512, 5);
+    co_await expect_blocks(probe, 100, 512, 5);
+}
+
 Task<> reaches_both_ends(Probe& probe) {
     const uint64_t blocks = probe.device->size() / block_bytes;
     co_await write_blocks(probe, 0, 1, 1);
@@ -128,7 +142,8 @@ Task<> work_at_random(Probe& probe, uint64_t first, uint64_t blocks, uint64_t se
             co_await flush_now(probe);
         } else if (random.one_in(2)) {
             const uint64_t stamp = random.next();
-            co_await write_blocks(probe, first + at, count, stamp);
+            co_await (random.one_in(2) ? cache_blocks : write_blocks)(probe, first + at, count,
+                                                                      stamp);
             for (uint64_t i = at; i < at + count; ++i) stamps[i] = stamp;
         } else {
             AlignedBuffer buffer(count * block_bytes);
@@ -155,6 +170,7 @@ std::vector<Case> transfer_cases() {
     return {{"NamePathAndSizeAreReported", tells_what_it_is},
             {"WrittenBytesAreReadBack", reads_what_was_written},
             {"OverwriteReplacesItsBlocksOnly", overwrites},
+            {"CachedWriteIsReadBackAndReplaced", caches_blocks},
             {"FirstAndLastBlockAreAccessible", reaches_both_ends},
             {"WholeDeviceIsMovedInOneRequest", moves_all_of_it_at_once},
             {"ManyConcurrentTransfersComplete", many_in_flight},

@@ -1,6 +1,7 @@
 #include "ros2s/device/uring/file_device.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "locked_file.h"
 #include "ros2s/base/check.h"
@@ -20,8 +22,13 @@ namespace {
 
 // One operation of the ring moves at most this; the kernel's limit is just under 2 GiB.
 constexpr uint64_t transfer_bytes_max = uint64_t{64} << 20;
-// In tmpfs a transfer of at most this is a system call: some ten microseconds of copying.
+// In tmpfs and to the page cache a transfer of at most this is a system call: some ten microseconds
+// of copying.
 constexpr uint64_t copied_bytes_max = uint64_t{64} << 10;
+// The kernel makes those wait who write much into the page cache, and this is the core's thread.
+// After a copy that took this long the ring writes, so that waits take a tenth of the time at most.
+constexpr Duration copy_waited = std::chrono::milliseconds(1);
+constexpr int pause_after_wait = 10;
 // A transfer that stops short of a whole block this often in a row has failed.
 constexpr int short_transfers_max = 8;
 
@@ -133,12 +140,48 @@ Task<Result<>> FileDevice::write(uint64_t offset, ConstBytes from) {
     return transfer(Ring::Opcode::write, offset, const_cast<std::byte*>(from.data()), from.size());
 }
 
+Task<Result<>> FileDevice::write_cached(uint64_t offset, ConstBytes from) {
+    if (copy_to_cache(offset, from)) co_return Result<>{};
+    co_return co_await write(offset, from);
+}
+
+bool FileDevice::copy_to_cache(uint64_t offset, ConstBytes from) {
+    const Time began = reactor_.now();
+    if (medium_ == Medium::memory || from.size() > copied_bytes_max || began < uses_cache_again_) {
+        return false;
+    }
+    const int fd = cached_fd();
+    if (fd < 0) return false;
+    count_cached_write(offset, from.size());
+    has_cached_ = true;
+    const ssize_t moved = ::pwrite(fd, from.data(), from.size(), static_cast<off_t>(offset));
+    const Time ended = reactor_.now();
+    if (ended - began > copy_waited) uses_cache_again_ = ended + pause_after_wait * (ended - began);
+    return moved == static_cast<ssize_t>(from.size());
+}
+
+// O_DIRECT belongs to an open file, so another one is needed. Both have the same page cache, also
+// for flushes and their errors.
+int FileDevice::cached_fd() noexcept {
+    if (medium_ == Medium::page_cache) return fd_;
+    if (cached_fd_ < 0) {
+        // Once, if this user may not open it again.
+        uses_cache_again_ = Time::max();
+        cached_fd_ = ::open(fmt::format("/proc/self/fd/{}", fd_).c_str(), O_WRONLY | O_CLOEXEC);
+        if (cached_fd_ < 0) return -1;
+        close_in_forked_child(cached_fd_);
+        uses_cache_again_ = {};
+    }
+    return cached_fd_;
+}
+
 Task<Result<>> FileDevice::flush() {
     count_flush();
     if (medium_ == Medium::memory) co_return Result<>{};
     began();
-    const auto flushed =
-        co_await ring_.fdatasync(fd_, medium_ == Medium::direct && !has_write_cache_);
+    const bool has_cached = std::exchange(has_cached_, false);
+    const bool is_short = medium_ == Medium::direct && !has_write_cache_ && !has_cached;
+    const auto flushed = co_await ring_.fdatasync(fd_, is_short);
     if (!flushed) co_return ended(fail(Error{Code::io, flushed.error().os_errno, 0}));
     co_return ended({});
 }
@@ -150,6 +193,7 @@ Task<Result<>> FileDevice::discard(uint64_t offset, uint64_t length) {
 
 Task<> FileDevice::close() {
     co_await all_ended();
+    if (cached_fd_ >= 0) close_everywhere(std::exchange(cached_fd_, -1));
     if (is_first_) {
         unlock_and_close(fd_);
     } else {

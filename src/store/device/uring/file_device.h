@@ -61,6 +61,8 @@ class FileDevice final : public CountedDevice {
     [[nodiscard]] uint64_t size() const noexcept override { return size_; }
     Task<Result<>> read(uint64_t offset, Bytes into) override;
     Task<Result<>> write(uint64_t offset, ConstBytes from) override;
+    // Copies into the page cache on this thread.
+    Task<Result<>> write_cached(uint64_t offset, ConstBytes from) override;
     Task<Result<>> flush() override;
     Task<Result<>> discard(uint64_t offset, uint64_t length) override;
     // Errors: those of dup(2).
@@ -72,6 +74,7 @@ class FileDevice final : public CountedDevice {
     FileDevice(Reactor& reactor, int fd, bool is_first, std::string path, uint64_t size,
                Medium medium, bool has_write_cache)
         : CountedDevice(reactor),
+          reactor_(reactor),
           ring_(*reactor.ring()),
           fd_(fd),
           is_first_(is_first),
@@ -86,6 +89,12 @@ class FileDevice final : public CountedDevice {
     [[nodiscard]] Result<size_t> copy(Ring::Opcode opcode, uint64_t offset, std::byte* address,
                                       uint64_t length) const noexcept;
 
+    // False: it has to be written otherwise.
+    [[nodiscard]] bool copy_to_cache(uint64_t offset, ConstBytes from);
+    // A descriptor for the page cache, or -1.
+    [[nodiscard]] int cached_fd() noexcept;
+
+    Reactor& reactor_;
     Ring& ring_;
     int fd_;               // -1: closed
     const bool is_first_;  // the first handle unlocks; the others come from handle_on()
@@ -93,6 +102,9 @@ class FileDevice final : public CountedDevice {
     uint64_t size_;
     const Medium medium_;
     const bool has_write_cache_;
+    int cached_fd_ = -1;       // of cached_fd()
+    bool has_cached_ = false;  // since the last flush
+    Time uses_cache_again_{};  // after a copy that waited
 };
 
 }  // namespace ros2s::device

@@ -139,6 +139,25 @@ TEST_F(FileDeviceTest, AccessPathIsReported) {
     close(**buffered);
 }
 
+// Writes one block, and more than is copied at once.
+Task<> cache_little_and_much(BlockDevice& device) {
+    AlignedBuffer buffer(mebibyte);
+    EXPECT_TRUE(co_await device.write_cached(0, buffer.bytes().first(block_bytes)));
+    EXPECT_TRUE(co_await device.write_cached(0, buffer.bytes()));
+}
+
+TEST_F(FileDeviceTest, OnlySmallWritesAreCached) {
+    ASSERT_TRUE(create(mebibyte));
+    for (const bool buffered : {false, true}) {
+        auto device = open({.buffered = buffered});
+        ASSERT_TRUE(device) << report_.text();
+        reactor_->run(cache_little_and_much(**device));
+        EXPECT_EQ((*device)->counters().cached_writes.value(), 1U);
+        EXPECT_EQ((*device)->counters().writes.value(), 2U);
+        close(**device);
+    }
+}
+
 // As sysfs has them: a partition is a directory inside its disk's.
 TEST_F(FileDeviceTest, WriteCacheOfADiskIsDetected) {
     namespace fs = std::filesystem;
