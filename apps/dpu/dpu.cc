@@ -52,7 +52,7 @@ Dpu::Dpu(Environment environment, Settings settings)
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
       closed_(sessions_),
-      front_(environment_.reactor, group_, link_, closed_) {}
+      advertised_(environment_.reactor, group_, link_, closed_) {}
 
 Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
 
@@ -71,7 +71,7 @@ Task<Result<>> Dpu::begin(Report& report) {
         .device = settings_.data_device,
         .identity = pki::identity_in(settings_.certificates, "server")};
     for (const daemon::Listen& place : places) {
-        ROS2S_CO_TRY(co_await front_.listen(place, needs, environment_.log, report));
+        ROS2S_CO_TRY(co_await advertised_.listen(place, needs, environment_.log, report));
     }
     tenants_.begin(places, needs, link_);
     mounts_.on_silence([this](const session::Mounts::Lender& host, Duration waited) {
@@ -89,7 +89,7 @@ Task<Result<>> Dpu::begin(Report& report) {
     co_return Result<>{};
 }
 
-connection::Options Dpu::way_to(const std::string& pool) const {
+connection::Options Dpu::connection_to(const std::string& pool) const {
     return {.server = {.control = settings_.engine,
                        .server_name = settings_.engine_name,
                        .identity = pki::identity_in(settings_.engine_certificates, "client"),
@@ -117,12 +117,12 @@ Task<Result<>> Dpu::open_pools(Report& report) {
         ROS2S_CO_TRY(co_await catalog_.pools.open_in_cluster(environment_, name, pool, report));
     }
     if (settings_.is_delegated()) {
-        catalog_.pools.open_delegated(way_to({}), settings_.engine_pools, mounts_,
+        catalog_.pools.open_delegated(connection_to({}), settings_.engine_pools, mounts_,
                                       environment_.log);
         co_return Result<>{};
     }
     for (const std::string& pool : settings_.engine_pools) {
-        ROS2S_CO_TRY(co_await catalog_.pools.open(way_to(pool), environment_.log, report));
+        ROS2S_CO_TRY(co_await catalog_.pools.open(connection_to(pool), environment_.log, report));
     }
     co_return Result<>{};
 }
@@ -152,7 +152,7 @@ control::ControlOptions Dpu::control_options() const {
     return {.listen = parts_of(settings_.control),
             .identity = pki::identity_in(settings_.certificates, "server"),
             .purpose = session::Purpose::link,
-            .data = front_.addresses(),
+            .data = advertised_.addresses(),
             .program = "ros2store-dpu " ROS2STORE_VERSION,
             .administrators = settings_.administrators,
             .connections_per_subject_max = sessions_of_client_max};
@@ -177,14 +177,14 @@ Task<Result<>> Dpu::open_control(Report& report) {
 Task<> Dpu::stop() {
     co_await catalog_.pools.stop();
     if (control_) co_await control_->stop(settings_.common.drain);
-    co_await front_.drain();
+    co_await advertised_.drain();
     co_await tenants_.drain();
     // Requests that are drained need rights.
     co_await followed_.stop();
     catalog_.pools.leave_orphans();
     co_await sessions_.close_all();
     control_.reset();
-    co_await front_.close();
+    co_await advertised_.close();
     co_await catalog_.pools.close();
     co_await catalog_.daos.close();
 }
@@ -215,7 +215,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
                            }});
     catalog_.pools.add_metrics(sources);
     followed_.add_metrics(sources);
-    front_.add_metrics(sources);
+    advertised_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});
     sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});
     sources.push_back(
@@ -231,7 +231,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
 }
 
 std::vector<std::string> Dpu::addresses() const {
-    return daemon::spoken_addresses(control_->addresses(), front_.addresses());
+    return daemon::spoken_addresses(control_->addresses(), advertised_.addresses());
 }
 
 }  // namespace ros2s::dpud

@@ -1,11 +1,10 @@
 // Dpu: the storage client of untrusted hosts, in a process that they cannot access.
 //
 //     host ═ shm ═ its tenant's domain ─ LinkServer ┐
-//     host ─ gRPC ─ ControlServer ──────────────────┴ sessions, mounts ┬ Dfs ─ DirectPool ───
-//     engine
-//                                                                      ├ Dfs ─ RadosPool ─── Ceph
-//                                                                      └ LocalDirectory ─ a
-//                                                                      directory
+//     host ─ gRPC ─ ControlServer ──────────────────┴ sessions, mounts
+//                                                     ├ Dfs ─ DirectPool ─── engine
+//                                                     ├ Dfs ─ RadosPool ─── Ceph
+//                                                     └ LocalDirectory ─ a directory
 //
 // Owned by main(). Used on the reactor's core; stop() before destruction.
 #pragma once
@@ -42,7 +41,7 @@ class Dpu final : public daemon::Daemon {
 
   private:
     [[nodiscard]] control::ControlOptions control_options() const;
-    [[nodiscard]] connection::Options way_to(const std::string& pool) const;
+    [[nodiscard]] connection::Options connection_to(const std::string& pool) const;
     Task<Result<>> open_pools(Report& report);
     Task<Result<>> follow_tenants(Report& report);
     Task<Result<>> open_directories(Report& report);
@@ -63,10 +62,10 @@ class Dpu final : public daemon::Daemon {
     // Watches sessions before the link server does: connections end first.
     TenantDomains tenants_;
     hostlink::LinkServer link_;
-    // Listens at the addresses of the settings. It shows that the DPU runs, and admits no
-    // connection.
+    // Listens at the addresses of the settings, so that clients see that the DPU runs. Admits
+    // nobody.
     ClosedGate closed_;
-    daemon::DataPlane front_;
+    daemon::DataPlane advertised_;
     std::unique_ptr<control::ControlServer> control_;
 };
 

@@ -73,7 +73,7 @@ Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
     if (delegated_) pools_.know(pool, listed);
     using EndsWith = session::SessionTable::EndsWith;
     if (is_news) sessions_.end_sessions(before, delegated_ ? EndsWith::record : EndsWith::tenant);
-    hear(pool, asked);
+    record_reply(pool, asked);
     co_return Result<>{};
 }
 
@@ -84,14 +84,14 @@ Task<> FollowedTenants::follow(FollowedTenants& self, std::string pool) {
         if (done) continue;
         if (self.stopping_.stop_requested()) break;
         if (self.delegated_) self.pools_.engine_failed(pool, done.error(), report.text());
-        self.miss(pool, report.text());
+        self.record_silence(pool, report.text());
         if (!co_await sleep_for(self.reactor_, pause_after_failure, self.stopping_.token())) break;
     }
 }
 
-void FollowedTenants::hear(const std::string& pool, Time asked) {
+void FollowedTenants::record_reply(const std::string& pool, Time asked) {
     sessions_.rights().renew(pool, asked + valid_for);
-    if (sessions_.rights().is_over(pool)) return miss(pool, "it answers too late");
+    if (sessions_.rights().is_over(pool)) return record_silence(pool, "it answers too late");
     const auto silent = silent_since_.find(pool);
     if (silent == silent_since_.end()) return;
     log_.info("the engine at {} reports the rights in the pool '{}' again, after {:.1f} s",
@@ -100,7 +100,7 @@ void FollowedTenants::hear(const std::string& pool, Time asked) {
     silent_since_.erase(silent);
 }
 
-void FollowedTenants::miss(const std::string& pool, std::string_view why) {
+void FollowedTenants::record_silence(const std::string& pool, std::string_view why) {
     if (!sessions_.rights().is_over(pool) || silent_since_.contains(pool)) return;
     silent_since_[pool] = reactor_.wall_time();
     log_.warning(

@@ -54,8 +54,8 @@ class FollowedTenants {
     // Errors: unsupported (an engine that has no tenants yet).
     Task<Result<>> read(const std::string& pool, Report& report);
     static Task<> follow(FollowedTenants& self, std::string pool);
-    void hear(const std::string& pool, Time asked);
-    void miss(const std::string& pool, std::string_view why);
+    void record_reply(const std::string& pool, Time asked);
+    void record_silence(const std::string& pool, std::string_view why);
     // Returns the policy before it.
     rights::Policy apply();
 

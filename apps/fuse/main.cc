@@ -263,8 +263,8 @@ int run(const Options& options) {
     const auto reactor =
         api::create_reactor(options.uri, report, {.thread_name = "ros2store-fuse"});
     if (!reactor) return failed(reactor.error());
-    // Drops of pages and names wait in five for requests that may need another (kernel_caches.h,
-    // page_reads.h, kernel_view.h).
+    // Five may block while they drop pages and names (kernel_caches.h, page_reads.h,
+    // kernel_view.h), until a request is served that may need the sixth.
     ThreadPool blocking(6);
     if (const auto started = blocking.start(report); !started) return failed(started.error());
     const Environment environment{

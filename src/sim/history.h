@@ -17,8 +17,7 @@
 // - A repeated update name happened once. Its reply is kept for the lease of its client. Later it
 //   is refused, and its result is read from the store.
 // - With deferred transactions: all acknowledged ones up to an epoch are there, and none of the
-// later
-//   ones. Those that a sync covered, or that another process has seen, are among them.
+//   later ones. Those that a sync covered, or that another process has seen, are among them.
 // - A transaction's time is the machine's, between its call and its return, even if the clock was
 //   set back. Queries return the same time, after restarts too.
 #pragma once

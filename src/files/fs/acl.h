@@ -10,8 +10,7 @@
 // - A list is valid: the entries of the owner, the group and the others are there once and in
 //   order, and so is a mask if a user or group is named.
 // - While a node has an access list, the group bits of its mode are the mask, and the other bits
-// are
-//   those of the list.
+//   are those of the list.
 #pragma once
 #include <span>
 #include <string>

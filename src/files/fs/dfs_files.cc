@@ -129,7 +129,7 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
         co_await unpin(state);
     } else {
         // The caller does not wait for the store's reply. A call that opens the node again waits.
-        co_await letting_go_.spawn(unpin_later(*this, state));
+        co_await unpinning_.spawn(unpin_later(*this, state));
     }
     co_return told;
 }

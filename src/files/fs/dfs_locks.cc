@@ -212,7 +212,7 @@ void DfsMount::restore_later(NodeState& state) {
     if (!object::sharing_rules.restore_unknown) return state.locks->uncertain.clear();
     if (std::exchange(state.locks->restores, true)) return;
     ++state.pins;
-    if (letting_go_.try_spawn(restore_in_time(*this, state))) return;
+    if (unpinning_.try_spawn(restore_in_time(*this, state))) return;
     --state.pins;
     state.locks->restores = false;
 }

@@ -210,7 +210,7 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       reaper_(reactor, 1),
       room_maker_(reactor, 1),
       reaping_(reactor, 6),
-      letting_go_(reactor, 64) {}
+      unpinning_(reactor, 64) {}
 
 DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
 
@@ -223,7 +223,7 @@ Task<> DfsMount::close_all() {
     unpin_until_ = reactor_.now() + std::chrono::seconds(10);
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
-    co_await letting_go_.join();
+    co_await unpinning_.join();
     if (deferred_ && deferred_->is_unsure()) {
         const auto synced = co_await deferred_->make_durable({.deadline = unpin_until_});
         if (!synced) log_unsure(synced.error());

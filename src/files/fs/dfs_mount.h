@@ -578,7 +578,7 @@ class DfsMount final : public Dfs {
     StopSource closing_;
     Nursery reaping_;
     LockWaits lock_waits_{reactor_};
-    Nursery letting_go_;  // of nodes whose last handle is closed
+    Nursery unpinning_;  // of nodes whose last handle is closed
     static constexpr size_t directories_max = 4096;
     std::unordered_map<uint64_t, Inode> directories_;  // see remember()
     uint64_t next_node_ = 0;

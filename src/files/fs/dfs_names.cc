@@ -299,7 +299,7 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
         wanted.state = state;
     } else {
         // The caller does not wait for the store's reply, which may take as long as the first one.
-        co_await letting_go_.spawn(unpin_later(*this, *state));
+        co_await unpinning_.spawn(unpin_later(*this, *state));
     }
     co_return done;
 }

@@ -4,8 +4,7 @@
 //
 // Invariants
 // - A listener has at most Share::most pending peers, and all have at most `most`. If there is one
-// too
-//   many, one makes room: of the listener, if it has too many, else of the listeners that have
+//   too many, one makes room: of the listener, if it has too many, else of the listeners that have
 //   most. Of these the address with the most of them at the listener, then in all, loses its
 //   oldest one.
 // - One handshake takes a step at a time. After it, three times its duration belongs to other work.

@@ -1,9 +1,8 @@
 // ServicePaths: the files of the daemons that `ros2store up DIR` starts. A client finds them by
 // `?dir=DIR` alone.
 //
-//     DIR/certs/storage/   the storage network's authority: engine (server), DPU (dpu) and the user
-//     of
-//                          DIR, who administers the engine and may use it directly (client)
+//     DIR/certs/storage/   the storage network's authority: engine (server), DPU (dpu) and the
+//                          user of DIR, who administers the engine and may use it (client)
 //     DIR/certs/dpu/       the DPU's certificate of that authority, by the names that it looks for:
 //                          links
 //     DIR/certs/hosts/     the hosts' authority: DPU (server), hosts (client). It differs from the

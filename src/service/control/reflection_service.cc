@@ -13,7 +13,7 @@ namespace {
 using google::protobuf::DescriptorPool;
 using google::protobuf::FileDescriptor;
 
-// Of a request that is repeated in its answer. Nothing here has a name that long.
+// Longer requests are not repeated in the reply. No name here is so long.
 constexpr size_t echo_bytes_max = 1024;
 
 }  // namespace
@@ -38,7 +38,7 @@ class ReflectionService::Stream final : public Arriving, public CallReactor {
 
   private:
     void read() {
-        // Nothing of the last question is kept: the talk may not count any more.
+        // Nothing of the last request is kept: the stream may no longer count as one.
         Request().Swap(&request_);
         Reply().Swap(&reply_);
         writing_ = false;

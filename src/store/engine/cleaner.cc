@@ -291,7 +291,7 @@ Task<bool> Cleaner::move(std::span<const Listed> batch) {
     std::deque<Visit> visits;
     for (uint32_t i = 0; i < cores_.size(); ++i) visits.emplace_back(cores_[i]);
     const Result<> done = co_await carry_out(batch, visits, reserved);
-    for (Visit& visit : visits) co_await at(visit.core, cores_.home(), let_go_at(visit));
+    for (Visit& visit : visits) co_await at(visit.core, cores_.home(), release_at(visit));
     space.unreserve(device, reserved);
     space.end_move(batch.size());
     cores_.home().trim();
@@ -301,7 +301,7 @@ Task<bool> Cleaner::move(std::span<const Listed> batch) {
     co_return done || !committer_.is_dead();
 }
 
-Task<> Cleaner::let_go_at(Visit& visit) {
+Task<> Cleaner::release_at(Visit& visit) {
     visit.pins.clear();
     visit.locked.clear();
     const bool was_reading = visit.reading.has_value();

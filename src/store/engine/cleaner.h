@@ -89,7 +89,7 @@ class Cleaner {
                              uint64_t& reserved);
     Task<Result<>> find_at(Visit& visit, std::span<const Listed> batch,
                            std::vector<Candidate>& found);
-    Task<> let_go_at(Visit& visit);
+    Task<> release_at(Visit& visit);
     Task<> read(std::vector<Candidate>& found);
     Task<> read_span(std::span<Candidate> span);
     [[nodiscard]] std::byte* memory_of(BlockAddress address) const;

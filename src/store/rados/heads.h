@@ -6,7 +6,7 @@
 // - What is known is a guess: a change that starts from it is conditional on the head, and a reader
 //   that uses it reads the head as well.
 // - A read returns no state of a transaction that is not committed, and the state after one that
-// is.
+//   is.
 // - A read that several callers share begins after all of them have asked.
 // - Only the transaction that holds the mutex of an object changes what is known of it, when the
 //   change is done. Others only add to it.

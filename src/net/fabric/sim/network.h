@@ -3,8 +3,8 @@
 //
 // Fault model
 // - Frames of a connection arrive complete and in order, after a random delay and the time that
-// their
-//   bytes take. A receiver that does not read fills the link's buffer, which stops the sender.
+//   their bytes take. A receiver that does not read fills the link's buffer, which stops the
+//   sender.
 // - A connection may be lost at any frame, at random or on demand, also after a given number of
 //   bytes: in the middle of a transfer. Frames in transit are lost. Each side is notified later.
 // - A process (a domain's name) may die: its connections are lost without notice. It may stall: it

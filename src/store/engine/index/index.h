@@ -13,7 +13,7 @@
 //
 // Invariants
 // - A get() or one scan() sees each batch completely or not at all; two calls may see different
-// moments.
+//   states.
 // - Keys are ordered as unsigned bytes (memcmp, the shorter first).
 // - After apply() or flush() has failed the caller stops writing: it is unknown what is durable
 //   until the index is opened again. Reads remain allowed.
