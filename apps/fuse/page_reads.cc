@@ -49,7 +49,7 @@ void PageReads::note(Time now, fs::NodeId node, pid_t program, uint64_t offset, 
     auto found = reads_.find(key);
     if (found == reads_.end()) {
         if (reads_.size() >= reads_max) return;
-        found = reads_.emplace(key, Pages{now + lifetime, offset, offset + length}).first;
+        found = reads_.emplace(key, Pages{now + lifetime, offset, offset + length, {}}).first;
     }
     found->second.begin = std::min(found->second.begin, offset);
     found->second.end = std::max(found->second.end, offset + length);
@@ -86,7 +86,7 @@ std::vector<PageReads::Read> PageReads::take_due(Time now) {
             ++each;
             continue;
         }
-        due.push_back({{key.first}, key.second, pages.begin, pages.end});
+        due.push_back({{key.first}, key.second, pages.begin, pages.end, pages.changed});
         each = reads_.erase(each);
     }
     return due;
@@ -95,7 +95,9 @@ std::vector<PageReads::Read> PageReads::take_due(Time now) {
 void PageReads::keep(Time now, const Read& read) {
     note(now, read.node, read.program, read.begin, read.end - read.begin);
     const auto kept = reads_.find({read.node.value, read.program});
-    if (kept != reads_.end()) kept->second.due = now + mapped_lifetime;
+    if (kept == reads_.end()) return;
+    kept->second.due = now + lifetime;
+    kept->second.changed = read.changed;
 }
 
 MappedReads find_mapped(const std::vector<PageReads::Read>& reads, const std::string& device) {

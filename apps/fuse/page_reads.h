@@ -8,8 +8,9 @@
 // and splice put them there: the kernel uses the page cache for them on each file. Nobody tells
 // the kernel when another mount changes the file. The kernel drops these pages a second later,
 // unless the program that read them has the file mapped. The kernel's request does not say whether
-// a read is for a mapping, but /proc/PID/maps shows it. Pages of a mapping stay, because a program
-// touches them again and again. They are looked at again after a while.
+// a read is for a mapping, but /proc/PID/maps shows it. Pages of a mapping stay until the file has
+// changed, because a program touches them again and again. So they are dropped once, when the time
+// of the file's last change gets known, and then whenever that is another.
 //
 // Invariants: at most reads_max entries; pages of further reads stay until their file is opened or
 // mapped. At most leased_max files with leased pages; others have none.
@@ -18,6 +19,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -35,11 +37,12 @@ class PageReads {
         fs::NodeId node;
         pid_t program = 0;
         uint64_t begin = 0, end = 0;
+        // When the file had changed last, as was known before these pages were read.
+        std::optional<WallTime> changed{};
     };
     // Together with the time of one look they are at most a second.
     static constexpr Duration lifetime = std::chrono::milliseconds(500);
     static constexpr Duration look_interval = std::chrono::milliseconds(400);
-    static constexpr Duration mapped_lifetime = std::chrono::seconds(10);
     static constexpr size_t reads_max = 65'536;
     static constexpr size_t leased_max = size_t{1} << 18;
 
@@ -59,13 +62,14 @@ class PageReads {
     void forget(fs::NodeId node);
     // Removes and returns what is old enough.
     [[nodiscard]] std::vector<Read> take_due(Time now);
-    // The program has the file mapped.
+    // The program has the file mapped: it is looked at again after `lifetime`.
     void keep(Time now, const Read& read);
 
   private:
     struct Pages {
         Time due;
         uint64_t begin = 0, end = 0;
+        std::optional<WallTime> changed{};
     };
     [[nodiscard]] bool has_others(fs::NodeId node) const {
         const auto found = reads_.lower_bound({node.value, 0});

@@ -55,17 +55,21 @@ TEST(PageReads, FilesWithLeasedPagesAreBounded) {
     EXPECT_TRUE(reads.take_all_leased().empty());
 }
 
-TEST(PageReads, MappedReadsAreDueLater) {
+TEST(PageReads, MappedReadsAreDueAgainWithTheirChangeTime) {
     PageReads reads;
-    reads.keep(start, {.node = one, .program = 10, .begin = 0, .end = 4096});
-    reads.note(start, one, 10, 4096, 4096);
+    const WallTime changed{std::chrono::seconds(7)};
     reads.note(start, one, 11, 0, 4096);  // another program may not have it mapped
+    const Time later = start + PageReads::lifetime / 2;
+    reads.keep(later, {one, 10, 0, 4096, changed});
+    reads.note(later, one, 10, 4096, 4096);
     const auto due = reads.take_due(start + PageReads::lifetime);
     ASSERT_EQ(due.size(), 1u);
     EXPECT_EQ(due[0].program, 11);
-    const auto later = reads.take_due(start + PageReads::mapped_lifetime);
-    ASSERT_EQ(later.size(), 1u);
-    EXPECT_EQ(later[0].end, 8192u);
+    EXPECT_FALSE(due[0].changed);
+    const auto mapped = reads.take_due(later + PageReads::lifetime);
+    ASSERT_EQ(mapped.size(), 1u);
+    EXPECT_EQ(mapped[0].end, 8192u);
+    EXPECT_EQ(mapped[0].changed, changed);
 }
 
 TEST(PageReads, ReadsAreForgottenWithTheirFile) {

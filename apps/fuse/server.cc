@@ -543,8 +543,35 @@ Task<> Server::drop_old_pages(StopToken stop) {
             return reads;
         });
         --kernel_drops_;
-        for (const PageReads::Read& each : found->mapped) page_reads_.keep(reactor_.now(), each);
+        co_await look_at_mapped(std::move(found->mapped));
     }
+}
+
+// Drops what another mount has changed since the pages were read.
+Task<> Server::look_at_mapped(std::vector<PageReads::Read> reads) {
+    std::map<fs::NodeId, Result<fs::Attributes>> files;
+    std::vector<PageReads::Read> old;
+    for (PageReads::Read& each : reads) {
+        auto found = files.find(each.node);
+        if (found == files.end()) {
+            auto asked = co_await file_system_.get_attributes({}, each.node);
+            found = files.emplace(each.node, std::move(asked)).first;
+        }
+        const Result<fs::Attributes>& file = found->second;
+        if (!file || each.changed != file->changed) old.push_back(each);
+        if (!file) continue;
+        each.changed = file->changed;
+        page_reads_.keep(reactor_.now(), each);
+    }
+    if (old.empty()) co_return;
+    ++kernel_drops_;
+    std::ignore = co_await blocking_.run(reactor_, [&]() -> Result<> {
+        for (const PageReads::Read& each : old) {
+            drop_pages(fuse_session_fd(session_), each.node, each.begin, each.end);
+        }
+        return {};
+    });
+    --kernel_drops_;
 }
 
 void Server::stop() noexcept {

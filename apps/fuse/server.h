@@ -269,6 +269,7 @@ class Server {
     // The program ends. Its request gives its slot back: at the end of the process the kernel sends
     // more, which cannot be interrupted.
     void answer_for_killed(uint64_t unique);
+    Task<> look_at_mapped(std::vector<PageReads::Read> reads);
     // Interrupts are not read while all slots are taken. Until `stop` is requested.
     Task<> look_when_full(StopToken stop);
 

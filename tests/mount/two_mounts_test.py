@@ -326,6 +326,33 @@ def mapped_store_keeps_writes_of_the_other_mount(scheme):
             os.close(file)
 
 
+# A file that is open for writing, one that has just been changed, and one that is read between many changes have no
+# lease.
+@test.each(*SERVED)
+def mapping_without_lease_is_soon_new(scheme):
+    with two_mounts("64MiB", scheme=scheme) as (pool, second):
+        for name, access in ("written here", os.O_RDWR), ("just changed", os.O_RDONLY), ("hot", os.O_RDONLY):
+            write(f"{second}/{name}", b"old" * 1000)
+            for turn in range(10 if name == "hot" else 1):
+                write(f"{second}/{name}", b"old" * 1000)
+                with open(pool.path(name), "rb") as file:
+                    assert file.read() == b"old" * 1000, (name, turn)
+            with open(f"{second}/{name}", "r+b", buffering=0) as other:
+                other.write(b"OLD")
+                file = os.open(pool.path(name), access)
+                with mmap.mmap(file, 3000, prot=mmap.PROT_READ) as view:
+                    assert view[:3] == b"OLD"
+                    for data in b"new", b"two":
+                        time.sleep(1.5)
+                        other.seek(0)
+                        other.write(data)
+                        began = time.monotonic()
+                        while view[:3] != data:
+                            assert time.monotonic() < began + 10, (name, data, view[:3])
+                            time.sleep(0.02)
+                os.close(file)
+
+
 # What a local file system answers, whatever has the name at the moment.
 ANSWERS = {
     "create": (lambda path: os.close(os.open(path, os.O_WRONLY | os.O_CREAT)), {errno.EISDIR}),
