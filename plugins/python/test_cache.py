@@ -480,6 +480,41 @@ class OfBlocks(OnPool):
             self.assertEqual(buffer, bytes(60_000) if result is None else block(i % 251, 60_000))
 
 
+    def test_gets_and_puts_beside_removals_of_their_keys(self):
+        keys, size, ends = [f"k{i}" for i in range(20)], 60_000, time.monotonic() + 2
+        found = {"got": 0, "missed": 0, "put": 0, "refused": 0}
+
+        def put(turn):
+            for result in self.cache.put_many(keys, [block(turn % 200, size)] * 20):
+                assert result is None or isinstance(result, FileExistsError), result
+                found["refused" if result else "put"] += 1
+
+        def get(turn):
+            buffers = [bytearray(FILL * size) for _ in keys]
+            results = self.cache.get_many(keys, buffers)
+            for result, buffer in zip(results, buffers):
+                assert result in (size, None) and buffer == buffer[:1] * size and (buffer[:1] == FILL) == (result is None)
+            found["got"] += 20 - results.count(None)
+            found["missed"] += results.count(None)
+
+        def delete(turn):
+            assert all(self.cache.delete_many(keys[turn % 20::4]))
+
+        def evict(turn):
+            self.cache.put_many([f"other {turn} {i}" for i in range(40)], [block(1, size)] * 40)
+
+        def repeat(call):
+            turn = 0
+            while time.monotonic() < ends:
+                call(turn)
+                turn += 1
+
+        with ThreadPoolExecutor(5) as threads:
+            list(threads.map(repeat, (put, get, get, delete, evict)))
+        self.assertTrue(all(found.values()), found)
+        self.assertEqual([self.cache.counters()[name] for name in ("corrupt", "late")], [0, 0])
+
+
 class OfBlocksDirect(OfBlocks):
     scheme = "ros2s"
 
