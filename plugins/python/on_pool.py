@@ -60,8 +60,14 @@ def half_of(cases, which):
     return type(cases.__name__, (cases,), dict.fromkeys(names[1 - which::2]))
 
 
+def on_cache(cases, *files_only):
+    """These tests in a cache container, without those that look at files."""
+    return type(f"{cases.__name__}OnCache", (cases,), {"cache_options": ("--size", "64MiB"), **dict.fromkeys(files_only)})
+
+
 class OnPool(unittest.TestCase):
-    scheme, further = "ros2s+local", ""
+    """`cache_options`: of a cache container, which is used instead of one of files. It is empty when a test begins."""
+    scheme, further, cache_options = "ros2s+local", "", ()
 
     @classmethod
     def setUpClass(cls):
@@ -74,9 +80,14 @@ class OnPool(unittest.TestCase):
             daemons = ("--provider", "shm, ucx+tcp", "--trusted-network")
         cls.addClassCleanup(ros2store_command, "down", cls.directory)
         ros2store_command("up", *daemons, cls.directory, "--size", "128MiB")
+        if cls.cache_options:
+            cls.uri = cls.uri.replace("/pool/main", "/pool/blocks")
+            ros2store_command("container", "create", "--cache", *cls.cache_options, cls.uri.replace("ros2s+dpu", "ros2s"))
 
     def setUp(self):
         self.fs = ros2store.open(self.uri)
+        if self.cache_options:
+            self.fs.unlink_many(self.fs.listdir())
 
     def tearDown(self):
         self.fs.close()
@@ -89,11 +100,15 @@ class OnPool(unittest.TestCase):
         with self.fs.open(path, "rb") as file:
             return file.read()
 
+    def pid_of(self, daemon):
+        """Of the pool's daemon, engine or dpu."""
+        status = json.loads(ros2store_command("status", self.directory, "--json"))
+        return next(each["pid"] for each in status["daemons"] if each["program"] == f"ros2store-{daemon}")
+
     @contextlib.contextmanager
     def stopped(self, daemon):
-        """The pool's daemon, engine or dpu, does nothing meanwhile."""
-        status = json.loads(ros2store_command("status", self.directory, "--json"))
-        pid = next(each["pid"] for each in status["daemons"] if each["program"] == f"ros2store-{daemon}")
+        """The daemon does nothing meanwhile."""
+        pid = self.pid_of(daemon)
         os.kill(pid, signal.SIGSTOP)
         try:
             while not re.search(r"^State:\tT", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M):

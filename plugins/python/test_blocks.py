@@ -80,11 +80,14 @@ class Calls:
         count = self.c.ros2s_queue_reap(self.queue, completions, 0, 8, ctypes.c_int64(0))
         return [(completions[2 * i], completions[2 * i + 1]) for i in range(count)]
 
+    def register(self, address, size):
+        memory, buffer = Memory(ctypes.sizeof(Memory), 0, 0, 0, address, size), ctypes.c_void_p()
+        assert self.c.ros2s_buffer_register(self.fs, ctypes.byref(memory), ctypes.byref(buffer)) == 0
+        return buffer
 
     @contextlib.contextmanager
     def registered(self, address, size):
-        memory, buffer = Memory(ctypes.sizeof(Memory), 0, 0, 0, address, size), ctypes.c_void_p()
-        assert self.c.ros2s_buffer_register(self.fs, ctypes.byref(memory), ctypes.byref(buffer)) == 0
+        buffer = self.register(address, size)
         yield
         assert self.c.ros2s_buffer_unregister(buffer) == 0
 

@@ -6,7 +6,7 @@ import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from on_pool import OnPool
+from on_pool import OnPool, on_cache
 from ros2store.lmcache import Connector
 
 FILL = b"\xee"
@@ -107,10 +107,13 @@ class Embedded(OnPool):
         self.assertEqual(self.adapter().run("get", keys[3:4], views(1))[2], [True])
         self.assertEqual(self.lm.unknown, [])
 
-    def test_wrong_sizes_and_damaged_blocks_are_misses(self):
+    def test_wrong_sizes_are_misses(self):
         self.lm.run("set", [key(1), key(2), key(3)], views(3))
         self.assertEqual(self.lm.run("get", [key(1), key(2), key(3)], [*views(1, 4999), *views(1, 5001), *views(1)]),
                          (True, "", [False, False, True]))
+
+    def test_damaged_blocks_are_misses(self):
+        self.lm.run("set", [key(1), key(2), key(3)], views(3))
         for name in self.fs.listdir(self.folder):
             with self.fs.open(f"{self.folder}/{name}", "r+b", 0) as file:
                 file.pwrite(b"x", 1000)
@@ -126,6 +129,8 @@ class Embedded(OnPool):
                 self.assertEqual((ok, bools), (False, [False]))
                 self.assertNotEqual(error, "")
         self.assertEqual(self.lm.run("set", [], []), (True, "", []))
+
+    def test_sets_into_a_lost_directory_are_failures(self):
         self.fs.rmtree(self.folder)
         ok, error, bools = self.lm.run("set", [key(1)], views(1))
         self.assertEqual((ok, bools), (False, [False]))
@@ -190,6 +195,9 @@ class Direct(Embedded):
 
 class Offload(Direct):
     scheme, hangs = "ros2s+dpu", "dpu"
+
+
+OffloadOnCache = on_cache(Offload, "test_damaged_blocks_are_misses", "test_sets_into_a_lost_directory_are_failures")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import unittest
 from unittest import mock
 
@@ -34,15 +35,11 @@ def certificates(directory):
 
 
 class OnCache(OnPool):
-    scheme = "ros2s+dpu"
-    create = ()
+    scheme, cache_options = "ros2s+dpu", ("--size", "16MiB")
 
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.uri = cls.uri.replace("/pool/main", "/pool/blocks")
-        cls.engine = cls.uri.replace("ros2s+dpu", "ros2s")
-        ros2store_command("container", "create", "--cache", "--size", "16MiB", *cls.create, cls.engine)
+    @property
+    def engine(self):
+        return self.uri.replace("ros2s+dpu", "ros2s")
 
     def opened(self, uri=None, **options):
         cache = BlockCache(uri or self.uri, **{"deadline": 60.0, **options})
@@ -66,7 +63,7 @@ class OnCache(OnPool):
 
 class Encrypted(OnCache):
     """Its keys are at the DPU, and not at the engine."""
-    create = "--encryption", "aes-256-gcm", "--key", "k"
+    cache_options = *OnCache.cache_options, "--encryption", "aes-256-gcm", "--key", "k"
 
     @classmethod
     def setUpClass(cls):
@@ -217,8 +214,7 @@ while True:
                 beside = p99()
             finally:
                 other.kill()
-        # Where processors are few, both wait for the scheduler.
-        self.assertLess(beside, max(10 * alone, 1.0), (alone, beside))
+        self.assertLess(beside, 10 * alone)
         self.assertEqual(self.got(cache, keys, 65536)[0], [65536] * 16)
 
     def test_gets_end_with_the_right(self):
@@ -256,35 +252,63 @@ while True:
 class Ends(OnCache):
     """What a process leaves behind that dies in the middle."""
 
-    def run_child(self, work, kill_after=None):
+    def begin_child(self, work):
         child = os.fork()
         if child == 0:
-            with contextlib.suppress(BaseException):
+            try:
                 signal.alarm(60)
                 work()
-            os._exit(0)
+                os._exit(0)
+            finally:
+                traceback.print_exc()
+                os._exit(1)
+        return child
+
+    def end_of(self, child, kill_after=None):
+        """0 after the work, 1 after an exception, or the negative number of a signal."""
         if kill_after is not None:
             time.sleep(kill_after)
             os.kill(child, signal.SIGKILL)
-        return os.waitpid(child, 0)[1]
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    def test_a_host_that_dies_in_a_put_leaves_whole_blocks_or_none(self):
-        chance, cache = random.Random(1), self.opened()
+    def put_until_killed(self):
+        cache = BlockCache(self.uri, deadline=60.0)
+        for i in range(10**6):
+            keys = [f"{os.getpid()} {i} {j}" for j in range(8)]
+            cache.put_many(keys, [key.encode() * (BLOCK // len(key)) for key in keys])
 
-        def put():
-            own = BlockCache(self.uri, deadline=60.0)
-            for i in range(10**6):
-                keys = [f"{os.getpid()} {i} {j}" for j in range(8)]
-                own.put_many(keys, [key.encode() * (BLOCK // len(key)) for key in keys])
-
-        for _ in range(6):
-            self.run_child(put, 0.3 + chance.random() / 4)
+    def check_that_blocks_are_whole(self, cache):
         names = self.fs.listdir()
         self.assertGreater(len(names), 8)
         for name in names:
             key = bytes.fromhex(name[1:]) if name[0] == "%" else name.encode()
             whole = key * (BLOCK // len(key))
             self.assertEqual(self.got(cache, [key], len(whole)), ([len(whole)], [whole]))
+
+    def test_daemons_that_are_killed_under_puts_leave_whole_blocks_or_none(self):
+        chance = random.Random(1)
+        children = [self.begin_child(self.put_until_killed) for _ in range(2)]
+        self.fs.close()
+        for daemon in ("engine", "dpu") * 3:
+            time.sleep(0.3 + chance.random() / 4)
+            os.kill(self.pid_of(daemon), signal.SIGKILL)
+            ros2store_command("up", self.directory)
+        self.assertEqual([self.end_of(child, 0.3) for child in children], [-signal.SIGKILL] * 2)
+        self.fs = ros2store.open(self.uri)
+        with self.opened() as cache:
+            self.check_that_blocks_are_whole(cache)
+        state = facts(self.engine)
+        self.assertLessEqual(state["used_bytes"], state["cap_bytes"])
+        ros2store_command("down", self.directory)
+        ros2store_command("pool", "check", self.directory)
+        ros2store_command("up", self.directory)
+
+    def test_a_host_that_dies_in_a_put_leaves_whole_blocks_or_none(self):
+        chance, cache = random.Random(1), self.opened()
+        for _ in range(6):
+            child = self.begin_child(self.put_until_killed)
+            self.assertEqual(self.end_of(child, 0.3 + chance.random() / 4), -signal.SIGKILL)
+        self.check_that_blocks_are_whole(cache)
         cache.clear()
         state = facts(self.engine)
         self.assertEqual(state["cache"]["blocks"], 0)
@@ -300,16 +324,20 @@ class Ends(OnCache):
             calls = Calls(self.uri)
             blocks = calls.blocks([key.encode() for key in keys])
             unmapping = ctypes.CDLL(None).munmap
-            for turn in range(200):
+            kept = []  # to free one would unmap what is there since
+            for turn in range(50):
                 memory = mmap.mmap(-1, 16 * BLOCK)
+                kept.append(memory)
                 base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
                 for i, each in enumerate(blocks):
                     each.data = base + i * BLOCK
+                calls.register(base, 16 * BLOCK)
                 while calls.submit((GET, PUT)[turn % 2], blocks, turn) == 0:
                     calls.reap()
-                unmapping(ctypes.c_void_p(base), ctypes.c_size_t(16 * BLOCK))
+                assert unmapping(ctypes.c_void_p(base), ctypes.c_size_t(16 * BLOCK)) == 0
 
-        self.run_child(unmap)
+        # It may end by its own access to the memory, but neither hangs nor ends otherwise.
+        self.assertIn(self.end_of(self.begin_child(unmap)), (0, -signal.SIGSEGV, -signal.SIGBUS))
         self.assertEqual(self.got(cache, keys), ([BLOCK] * 16, [block(i) for i in range(16)]))
         self.assertEqual(cache.put_many(["new"], [block(99)]), [None])
 

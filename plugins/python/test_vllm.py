@@ -16,7 +16,7 @@ import time
 import types
 import unittest
 
-from on_pool import OnPool
+from on_pool import OnPool, on_cache
 
 STRIDE = 6000
 STEPS_MOST = 20_000
@@ -297,9 +297,11 @@ class Embedded(OnPool):
         self.assertEqual(manager.leading(keys), 0)
         self.assertLessEqual(len(manager.tier._found), 4096)
         manager.tier.touch(keys, Context("r"))
-        touching = self.manager(touches=True)
+
+    def test_touch_sets_the_time_of_a_file(self):
+        touching, keys = self.manager(touches=True), keys_of(5)
         touching.store(keys, [0] * 5)
-        name = f"{self.folder}/%{manager.tier._names(keys)[0].hex()}"
+        name = f"{self.folder}/%{touching.tier._names(keys)[0].hex()}"
         self.fs.utime(name, (0, 0))
         touching.tier.touch(keys, Context("r"))
         until = time.monotonic() + 60
@@ -364,6 +366,9 @@ class Direct(Embedded):
 
 class Offload(Direct):
     scheme, hangs = "ros2s+dpu", "dpu"
+
+
+OffloadOnCache = on_cache(Offload, "test_damaged_blocks_are_not_asked_for_again", "test_touch_sets_the_time_of_a_file")
 
 
 if __name__ == "__main__":

@@ -95,6 +95,13 @@ def small_files():
     expect_rows(document, ("raw", *SET_UPS), {"untar", "git clone", "copy", "read", "remove"} | recovery)
 
 
+def expect_goals(document, kind):
+    """Each goal of the kind has a value."""
+    run = page.Run(document)
+    unmeasured = [goal.what for goal in page.GOALS if goal.kind == kind and goal.cell(run) is None]
+    assert unmeasured == [], unmeasured
+
+
 @test
 def python_is_measured():
     if subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True, check=False).returncode != 0:
@@ -107,9 +114,7 @@ def python_is_measured():
             "first use in a forked child", "import and open", "import and open, cold"} <= workloads, workloads
     for row in document["rows"]:
         assert row["iops"] > 0 and row["host_cpu_us_per_io"] > 0, row
-    run = page.Run(document)
-    unmeasured = [goal.what for goal in page.GOALS if goal.kind == "loaders" and goal.cell(run) is None]
-    assert unmeasured == [], unmeasured
+    expect_goals(document, "loaders")
 
 
 @test
@@ -118,6 +123,7 @@ def blocks_are_measured():
     expect_rows(document, ("raw", "mount", *SET_UPS, "plug-in, direct", "plug-in, offload", "USRBIO, embedded", "USRBIO, offload"))
     assert all(row["iops"] > 0 for row in document["rows"]), document["rows"]
     assert [bool(row["p99_us"]) for row in document["rows"]] == [False] * 20 + [True] * 13, document["rows"]
+    expect_goals(document, "kv")
 
 
 @test

@@ -65,8 +65,8 @@ class BlockCache:
         self._native.close()
 
     def counters(self):
-        """Counts of blocks since the opening: hits, misses, stored, present (put again), refused (put again with other
-        bytes), corrupt, failed; bytes_got, bytes_put; and late: calls that ended at the deadline."""
+        """Counts of blocks since the opening: hits, misses, stored, present (put again; a container of blocks says
+        stored), refused (put again with other bytes), corrupt, failed; bytes_got, bytes_put; and late: calls that ended at the deadline."""
         return self._native.counters()
 
     # ---- calls that wait

@@ -156,6 +156,32 @@ def loader_goals():
         yield "memory of a forked child: MiB", side, 10, lambda run, mode=side[0]: run.document["child_kib"][mode] / 1024, True
 
 
+def kv_goals():
+    size, mount = 256 << 10, ("mount", "shm")
+    gets = "get, 16 in a call", size, 16
+
+    def of(side, work, field):
+        return lambda run: run.of(side, work, field)
+
+    def gb(side, process):
+        return lambda run: quotient(size / 1000, run.of(side, gets, f"{process}_cpu_us_per_io"))
+
+    for operation in "put", "get":
+        yield f"{operation} of 256 KiB, 16 in flight, of ext4 with O_DIRECT", OFFLOAD, 1, of(OFFLOAD, (operation, size, 16), "ratio_to_raw")
+    yield "256 KiB gets: GB by a second of its processors", EMBEDDED, 5, gb(EMBEDDED, "host")
+    yield "256 KiB gets: GB by a second of the DPU's", OFFLOAD, 3, gb(OFFLOAD, "dpu")
+    yield "256 KiB gets: processor time of the host, of that on a mount", OFFLOAD, .2, lambda run: quotient(
+        run.of(OFFLOAD, gets, "host_cpu_us_per_io"), run.of(mount, gets, "host_cpu_us_per_io")), True
+    yield "keys looked for per second, 1,024 at a time", OFFLOAD, 1_000_000, of(
+        OFFLOAD, ("exists, 1,024 keys at a time", None, 1), "iops"), False, 0
+    yield "look-up of a prompt of 3,600 keys, p99: ms", OFFLOAD, 5, lambda run: quotient(
+        run.of(OFFLOAD, ("look-up of a prompt of 3,600 keys", None, 1), "p99_us"), 1000), True
+    for mode, provider in EMBEDDED, OFFLOAD:
+        for work in READ_32, ("randread", 1 << 20, 8):
+            yield (f"{work[1] >> 10:,} KiB random read by USRBIO, of our fio plug-in", (mode, provider), .95,
+                   of((f"USRBIO, {mode}", provider), work, "ratio_to_raw"))
+
+
 FUSE, WRITEBACK = ("FUSE itself", None), ("FUSE itself, writeback", None)
 DEFERRED, EXCLUSIVE = "durability=fsync", "exclusive"
 RAW, SYNCED, UNSYNCED = ("raw", None), ("raw", "with fsync"), ("raw", "without fsync")
@@ -202,6 +228,7 @@ GOALS = (
         run.of(side, READ_32, "cpu_us"), run.of((f"FUSE, {side[0]}", side[1]), READ_32, "cpu_us")), True)
       for side in (EMBEDDED, OFFLOAD)),
     *(Goal("loaders", *each) for each in loader_goals()),
+    *(Goal("kv", *each) for each in kv_goals()),
     *encryption_goals("4 KiB read", READ_32, .9),
     *encryption_goals("4 KiB write", WRITE_32, .9),
     *encryption_goals("1 MiB read", READ_MIB, .8),
@@ -303,7 +330,7 @@ SECTIONS = (
 )
 
 
-KINDS = (*(name for name, *_ in SECTIONS), "fairness", "loaders")  # that may be recorded
+KINDS = (*(name for name, *_ in SECTIONS), "fairness", "loaders", "kv")  # that may be recorded
 
 
 def text(results):
