@@ -33,8 +33,9 @@ std::string owner_of(const Daemons& pool) {
 }
 
 // Until `done`, for a minute at most.
-bool wait_for(const std::function<bool()>& done) {
-    const auto late = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+bool wait_for(const std::function<bool()>& done,
+              std::chrono::seconds at_most = std::chrono::minutes(1)) {
+    const auto late = std::chrono::steady_clock::now() + at_most;
     while (!done()) {
         if (std::chrono::steady_clock::now() > late) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -265,7 +266,9 @@ TEST_F(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) 
     EXPECT_EQ(end_of(owner), a_signal + SIGKILL);
     // So is the process that replaces it.
     const int before = shared.acknowledged.at(1);
-    EXPECT_TRUE(wait_for([&] { return shared.acknowledged.at(1) > before + 10; }));
+    // Within 5 s; on a busy machine it may take ten times as long.
+    constexpr std::chrono::seconds replaced_within{50};
+    EXPECT_TRUE(wait_for([&] { return shared.acknowledged.at(1) > before + 10; }, replaced_within));
     const std::string replaced = owner_of(pool);
     EXPECT_THAT(replaced, HasSubstr("program: ros2store-pool\n"));
     EXPECT_EQ(run(PROGRAM_CLI " status " + pool.directory() + " | grep -q 'used by *process'"), 0);

@@ -157,6 +157,17 @@ def swmr_on_two_mounts(scheme):
         grow(pool.path("a.h5"), f"{second}/a.h5")
 
 
+@test.each(DIRECT, OFFLOAD)
+def durability_fsync(scheme):
+    need("h5py", "python3-h5py")
+    with Pool(scheme=scheme) as pool:
+        pool.defer()
+        pool.mount()
+        second = pool.mount_second()
+        lock_and_read(pool.path("a.h5"), f"{second}/a.h5")
+        grow(pool.path("b.h5"), f"{second}/b.h5")
+
+
 PANDAS = """
 import pandas, sys
 frame = pandas.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})

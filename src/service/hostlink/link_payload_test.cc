@@ -1,6 +1,7 @@
 // Payload over the link: bytes that changed on their way, and more than one request takes.
 #include "link_ask.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/fs/large_read.h"
 #include "test_support/link.h"
 
 namespace ros2s::hostlink {
@@ -160,6 +161,35 @@ Task<> larger_than_a_request(Stage& stage) {
               Result<uint64_t>(fail(Code::too_large, most)));
 }
 TEST(HostLink, TransferOverRequestSizeIsSplit) { Stage().run(larger_than_a_request); }
+
+Task<> large_read(Stage& stage) {
+    const Call call;
+    const FileHandle file = co_await stage.create("large", {.write = true});
+    std::vector<std::byte> written(30'000'001), found(written.size() + 9'000'000);
+    for (size_t i = 0; i < written.size(); i += 997) written[i] = static_cast<std::byte>(i >> 7);
+    EXPECT_TRUE(
+        co_await stage.host.link->pwrite(call, file, Window::local(ConstBytes(written)), 5));
+    const auto read = [&](uint64_t offset) {
+        return fs::pread_in_parts(stage.world.core(), *stage.host.link, call, file,
+                                  Window::local(Bytes(found)), offset);
+    };
+    WireToStore& wire = dynamic_cast<DfsSource&>(*stage.dpu.source).wire();
+    wire.held_on = &stage.world.core();
+    const Time began = stage.world.core().now();
+    EXPECT_EQ(co_await read(5), Result<uint64_t>(written.size()));
+    const auto parts = static_cast<int64_t>(found.size() / fs::read_part_bytes + 1);
+    EXPECT_LT(stage.world.core().now() - began, parts * WireToStore::held_for / 2);
+    EXPECT_TRUE(std::ranges::equal(written, Bytes(found).first(written.size())));
+    wire.held_on = nullptr;
+
+    wire.flips_fetched = true;
+    EXPECT_EQ(co_await read(5), Result<uint64_t>(fail(Code::corrupt)));
+    wire.flips_fetched = false;
+    EXPECT_EQ(co_await read(written.size()), Result<uint64_t>(5));
+    EXPECT_EQ(co_await read(INT64_MAX - 5), Result<uint64_t>(0));
+    EXPECT_EQ(co_await read(UINT64_MAX - 5), Result<uint64_t>(fail(Code::invalid)));
+}
+TEST(HostLink, PartsOfLargeReadAreInFlightTogether) { Stage().run(large_read); }
 
 // A caller that got only the error would write the first part again.
 Task<> refused_in_the_middle(Stage& stage) {

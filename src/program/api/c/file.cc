@@ -8,6 +8,7 @@
 #include "handles.h"
 #include "owner_of_new.h"
 #include "ros2s/fs/flock.h"
+#include "ros2s/fs/large_read.h"
 #include "ros2s/fs/lock_wait.h"
 #include "walk.h"
 
@@ -136,7 +137,8 @@ ssize_t ros2s_pread(ros2s_file* file, void* buffer, size_t bytes, uint64_t offse
     if (buffer == nullptr && bytes > 0) return refuse(EINVAL, "read: the buffer is NULL");
     const auto window = fs::Window::local(Bytes(static_cast<std::byte*>(buffer), bytes));
     return answer(file->fs.run([&] {
-        return file->fs.file_system().pread(file->fs.call, file->core.handle, window, offset);
+        return fs::pread_in_parts(file->fs.instance().reactor(), file->fs.file_system(),
+                                  file->fs.call, file->core.handle, window, offset);
     }),
                   "read", file->path);
 }

@@ -10,6 +10,7 @@
 
 #include "ros2s/api/queue/block_work.h"
 #include "ros2s/api/queue/sentence.h"
+#include "ros2s/fs/large_read.h"
 #include "ros2s/runtime/fork.h"
 #include "ros2s/runtime/kept_errno.h"
 #include "ros2s/runtime/time.h"
@@ -136,8 +137,8 @@ Task<> Queue::serve(uint32_t slot) {
     switch (entry.opcode) {
         case ROS2S_OP_NOP: break;
         case ROS2S_OP_READ: {
-            const auto bytes =
-                co_await file_system_.pread(call_, entry.file->handle, window, entry.offset);
+            const auto bytes = co_await fs::pread_in_parts(
+                reactor_, file_system_, call_, entry.file->handle, window, entry.offset);
             if (!bytes) [[unlikely]]
                 say_corrupt(*entry.file, "read", bytes.error());
             result = as_count(bytes);
