@@ -175,7 +175,7 @@ Task<Result<object::Commit>> DeferredStore::send_changed(const Call& call,
 Task<Result<object::Commit>> DeferredStore::send_as_it_is(const Call& call,
                                                           const object::Transaction& transaction) {
     const object::ClientCall asking = asked_by_client(call);
-    const uint64_t incarnation = known_.incarnation;
+    const uint64_t incarnation = named_;
     const uint64_t number = ++sent_;
     const auto done = co_await below().update(asking.call(), container_, transaction);
     if (done) {
@@ -267,7 +267,7 @@ Task<Result<>> DeferredStore::learn(const Call& call) {
         if (is_old && known_.last != asked.last) continue;
         log_.remove_upto(asked.last);
         unsynced_->durable_upto(all, sent);
-        known_.incarnation = now;
+        known_.incarnation = named_ = now;
         if (known_.last == asked.last) all_are_durable();
         co_return Result<>();
     }
@@ -339,6 +339,7 @@ void DeferredStore::lose_all(uint64_t incarnation) {
     log_.remove_from(log_.changes().begin());
     all_are_durable();
     known_ = {.incarnation = incarnation, .last = {}};
+    named_ = incarnation;
     lose(loss);
 }
 

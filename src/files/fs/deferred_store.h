@@ -12,7 +12,8 @@
 //
 // Invariants
 // - Requests name the incarnation of the store that the mount knows, and another one refuses them.
-//   So nothing new is done before all that was acknowledged was repeated.
+//   So nothing new is done before all that was acknowledged was repeated. Until the store knows
+//   that, they name the earlier one: of a client that repeats, the store lets a fetch pass.
 // - No deferred change is made after a loss before the loss was told.
 #pragma once
 #include <functional>
@@ -87,7 +88,7 @@ class DeferredStore final : public object::ForwardingStore {
 
   private:
     [[nodiscard]] object::ClientCall asked_by_client(const Call& call) const {
-        return {call, {.id = holder_.client, .incarnation = known_.incarnation}};
+        return {call, {.id = holder_.client, .incarnation = named_}};
     }
     template <class Ask>
     auto ask(const Call& call, Ask ask) -> std::invoke_result_t<Ask, const Call&>;
@@ -115,6 +116,7 @@ class DeferredStore final : public object::ForwardingStore {
     const object::Holder holder_;
     const std::function<void(const Loss&)> tell_;
     object::Acknowledged known_;
+    uint64_t named_ = 0;  // the incarnation in requests
     ChangeLog log_;
     const std::shared_ptr<Unsynced> unsynced_;
     // A change up to this one may be done, and is not in the log. Until a later one is durable,

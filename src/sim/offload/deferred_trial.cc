@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "directory_work.h"
+#include "ros2s/cipher/cipher_store.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/sim/crash_plan.h"
@@ -23,6 +24,13 @@ constexpr size_t clients_max = 5;
 constexpr Duration deferred_span = 25s;  // of virtual time, until faults end
 constexpr Duration between_losses = 4s;
 constexpr Duration pause_longest = 20ms;
+
+cipher::DataKeys container_keys() {
+    cipher::DataKeys keys{
+        .id = {{7}}, .current = 1, .versions = {}, .layout = cipher::Layout::seals};
+    for (std::byte& each : keys.versions[1].bytes()) each = std::byte{5};
+    return keys;
+}
 
 class DeferredTrial {
   public:
@@ -45,6 +53,7 @@ class DeferredTrial {
             : store(world, world.core(), network, server, fmt::format("client {}", number),
                     Uuid{{static_cast<uint8_t>(1 + number)}}) {}
         StoreClient store;
+        std::unique_ptr<cipher::CipherStore> cipher;
         std::unique_ptr<fs::Dfs> files;
         std::unique_ptr<Random> random;
         std::optional<DirectoryWork> directory;
@@ -56,6 +65,12 @@ class DeferredTrial {
     static Task<> work(DeferredTrial& self, size_t number, Random random);
     static Task<> kill_storage(DeferredTrial& self, Random random);
     static Task<> lose_connections(DeferredTrial& self, Random random);
+    // Null: the container is not encrypted.
+    std::unique_ptr<cipher::CipherStore> cipher_over(object::ObjectStore& store) {
+        if (!is_encrypted_) return nullptr;
+        return std::make_unique<cipher::CipherStore>(world_.core(), store, storage_.container(),
+                                                     container_keys());
+    }
     [[nodiscard]] bool is_condemned() const {
         return !report_.problems.empty() || !shared_.problems().empty() ||
                !storage_.problems().empty();
@@ -72,6 +87,7 @@ class DeferredTrial {
     SharedWork shared_;
     TraceHash trace_;
     CallNotes notes_{world_, report_.problems, &trace_};
+    bool is_encrypted_ = false;
     bool armed_ = false;
     bool over_ = false;
 };
@@ -124,7 +140,9 @@ Task<> DeferredTrial::prepare() {
     const object::ContainerRecord record{.id = storage_.container(), .properties = {.label = "c"}};
     ROS2S_CHECK(co_await fs::set_durability(no_call, world_.core(), storage_.store(), record,
                                             fs::Durability::fsync, report));
-    const auto files = co_await mount_directly(world_, storage_, report_.problems);
+    is_encrypted_ = random_.one_in(2);
+    const auto cipher = cipher_over(storage_.store());
+    const auto files = co_await mount_directly(world_, storage_, report_.problems, cipher.get());
     ROS2S_CHECK(files && co_await shared_.prepare(*files));
     co_await files->close_all();
 }
@@ -134,10 +152,15 @@ Task<> DeferredTrial::mount(size_t number) {
     Client& client = *clients_.back();
     client.random = std::make_unique<Random>(random_.next());
     ROS2S_CHECK(co_await client.store.connect());
+    object::ObjectStore& below = client.store.store();
+    client.cipher = cipher_over(below);
+    object::ObjectStore& store = is_encrypted_ ? *client.cipher : below;
     Report report;
     auto files = co_await fs::Dfs::mount(
-        no_call, client.store.store(), storage_.container(), world_.core(),
-        {.takes_leases = random_.one_in(2),
+        no_call, store, storage_.container(), world_.core(),
+        {.operations_max = cipher::CipherStore::operations_max,
+         .transaction_bytes_max = cipher::CipherStore::transaction_bytes_max,
+         .takes_leases = random_.one_in(2),
          .defers = true,
          .log =
              Log([this](LogLevel, std::string_view line) { report_.problems.emplace_back(line); },
@@ -160,13 +183,15 @@ Task<> DeferredTrial::judge() {
             });
         co_await client->files->close_all();
         client->files.reset();
+        client->cipher.reset();
         co_await client->store.disconnect();
     }
     while (!storage_.is_up()) co_await sleep_for(world_.core(), 1ms);
     storage_.kill();
     while (!storage_.is_up()) co_await sleep_for(world_.core(), 1ms);
-    const auto files =
-        is_condemned() ? nullptr : co_await mount_directly(world_, storage_, report_.problems);
+    if (is_condemned()) co_return;
+    const auto cipher = cipher_over(storage_.store());
+    const auto files = co_await mount_directly(world_, storage_, report_.problems, cipher.get());
     if (!files) co_return;
     co_await shared_.judge(*files);
     for (const auto& client : clients_) {

@@ -1,7 +1,7 @@
 // DeferredTrial: one seed's test of durability=fsync over a network. Several mounts, each of its
-// own process, use one container. The storage server loses power or is killed, often again while
-// changes are repeated; connections are lost. The mounts live on: no call fails, and nothing that
-// was acknowledged is lost or done twice.
+// own process, use one container, encrypted or not. The storage server loses power or is killed,
+// often again while changes are repeated; connections are lost. The mounts live on: no call fails,
+// and nothing that was acknowledged is lost or done twice.
 #pragma once
 #include <string>
 #include <vector>

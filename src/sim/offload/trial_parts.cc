@@ -19,10 +19,12 @@ void CallNotes::add(size_t client, std::string_view what, const Result<>& done, 
 }
 
 Task<std::unique_ptr<fs::FileSystem>> mount_directly(World& world, StorageServer& storage,
-                                                     std::vector<std::string>& problems) {
+                                                     std::vector<std::string>& problems,
+                                                     object::ObjectStore* cipher) {
     Report report;
-    auto files = co_await fs::Dfs::mount(no_call, storage.store(), storage.container(),
-                                         world.core(), {}, report);
+    object::ObjectStore& store = cipher == nullptr ? storage.store() : *cipher;
+    auto files =
+        co_await fs::Dfs::mount(no_call, store, storage.container(), world.core(), {}, report);
     if (files) co_return std::move(*files);
     problems.push_back("the file system does not mount: " + report.text());
     co_return nullptr;

@@ -20,9 +20,11 @@ struct CallNotes {
     void add(size_t client, std::string_view what, const Result<>& done, bool may_fail = false);
 };
 
-// On the store itself, without any layer between. Null: it does not mount, which is a problem.
+// On the store itself, or with the cipher's layer between. Null: it does not mount, which is a
+// problem.
 [[nodiscard]] Task<std::unique_ptr<fs::FileSystem>> mount_directly(
-    World& world, StorageServer& storage, std::vector<std::string>& problems);
+    World& world, StorageServer& storage, std::vector<std::string>& problems,
+    object::ObjectStore* cipher = nullptr);
 // For a random time, at most this.
 Task<> pause(World& world, Random& random, Duration most);
 

@@ -41,6 +41,12 @@ void AwaitedClients::give_up() {
     changed_.wake_all();
 }
 
+bool AwaitedClients::repeats(object::ContainerId container, const StoreClient* client) const {
+    if (client == nullptr || client->incarnation == 0) return false;
+    const auto found = containers_.find(container);
+    return found != containers_.end() && found->second.clients.contains(client->id);
+}
+
 bool AwaitedClients::holds_off(object::ContainerId container, const StoreClient* client) const {
     const auto found = containers_.find(container);
     if (found == containers_.end() || !object::sharing_rules.await_repeats) return false;
@@ -68,6 +74,12 @@ Task<Result<>> AwaitedClients::wait_while(const Call& call, HoldsOff holds_off) 
 Task<Result<>> AwaitedClients::wait(const Call& call, object::ContainerId container) {
     return wait_while(
         call, [this, container, client = call.client] { return holds_off(container, client); });
+}
+
+Task<Result<>> AwaitedClients::wait_to_fetch(const Call& call, object::ContainerId container) {
+    return wait_while(call, [this, container, client = call.client] {
+        return !repeats(container, client) && holds_off(container, client);
+    });
 }
 
 Task<Result<>> AwaitedClients::wait_for_all(const Call& call) {

@@ -55,7 +55,10 @@ class AwaitedClients {
     // Waits while the container has other awaited clients than this one. Not for repetitions.
     // Errors: leased (the client waits by itself), cancelled, deadline.
     Task<Result<>> wait(const Call& call, object::ContainerId container);
-    // The same, while any client of any container is awaited.
+    // The same, but a client that is awaited and names this incarnation waits for nobody: it reads
+    // what its repetition changes in part, which others have not changed since.
+    Task<Result<>> wait_to_fetch(const Call& call, object::ContainerId container);
+    // As wait(), while any client of any container is awaited.
     Task<Result<>> wait_for_all(const Call& call);
 
   private:
@@ -63,6 +66,7 @@ class AwaitedClients {
         std::set<object::HolderName> names;
         std::map<Uuid, size_t> clients;  // of these names
     };
+    [[nodiscard]] bool repeats(object::ContainerId container, const StoreClient* client) const;
     [[nodiscard]] bool holds_off(object::ContainerId container, const StoreClient* client) const;
     template <class HoldsOff>
     Task<Result<>> wait_while(const Call& call, HoldsOff holds_off);

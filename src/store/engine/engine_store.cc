@@ -225,17 +225,18 @@ bool EngineStore::is_shown(const Call& call) const {
 
 // Waits also if the request failed: the error may say what is there. After the request, the objects
 // are noted whose changes it has seen.
-template <bool awaits_repetitions, class T, class... Objects>
+template <EngineStore::AwaitsRepetitions awaits, class T, class... Objects>
 Task<Result<T>> EngineStore::shown(const Call& call, object::ContainerId container,
                                    Task<Result<T>> request, Objects... objects) {
     Committer& committer = pool_->committer;
     Cores& cores = pool_->base->cores;
     Core& here = cores.here();
     ROS2S_CO_TRY(committer.check_incarnation(call));
-    if (awaits_repetitions && pool_->awaited.any()) {
+    if (awaits != AwaitsRepetitions::no && pool_->awaited.any()) {
         const RequestCount::Hold hold(here.requests);
-        ROS2S_CO_TRY(
-            co_await at_home(cores, pool_->awaited, &AwaitedClients::wait, call, container));
+        const auto wait = awaits == AwaitsRepetitions::yes ? &AwaitedClients::wait
+                                                           : &AwaitedClients::wait_to_fetch;
+        ROS2S_CO_TRY(co_await at_home(cores, pool_->awaited, wait, call, container));
     }
     const bool is_own = call.client == nullptr;
     if (!is_own && pool_->locks.has_container()) {
@@ -267,7 +268,7 @@ Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId containe
                                           container, items)
                                 : pool_->reader.fetch(call, container, items);
     if (is_shown(call)) return fetched;
-    return shown(call, container, std::move(fetched), items);
+    return shown<AwaitsRepetitions::unless_it_repeats>(call, container, std::move(fetched), items);
 }
 Task<Result<object::Commit>> EngineStore::update(const Call& call, object::ContainerId container,
                                                  const object::Transaction& transaction) {
@@ -277,7 +278,8 @@ Task<Result<object::Commit>> EngineStore::update(const Call& call, object::Conta
     const auto conditions = std::span(transaction.conditions);
     const auto operations = std::span(transaction.operations);
     return transaction.was_lost
-               ? shown<false>(call, container, std::move(updated), conditions, operations)
+               ? shown<AwaitsRepetitions::no>(call, container, std::move(updated), conditions,
+                                              operations)
                : shown(call, container, std::move(updated), conditions, operations);
 }
 Task<Result<object::ListReply>> EngineStore::list(const Call& call, object::ContainerId container,

@@ -151,8 +151,9 @@ class EngineStore final : public object::ObjectStore {
     // A request of a client that may use the container. Waits before it until others have repeated
     // what is lost, and after it until what they have changed there is durable. Errors also:
     // expired (the client knows another incarnation; detail: this one), busy (another client has
-    // the container alone). `awaits_repetitions`: not for a repetition itself.
-    template <bool awaits_repetitions = true, class T, class... Objects>
+    // the container alone).
+    enum class AwaitsRepetitions : uint8_t { yes, unless_it_repeats, no };
+    template <AwaitsRepetitions awaits = AwaitsRepetitions::yes, class T, class... Objects>
     Task<Result<T>> shown(const Call& call, object::ContainerId container, Task<Result<T>> request,
                           Objects... objects);
     Task<Result<std::optional<object::Lock>>> lock_container(
