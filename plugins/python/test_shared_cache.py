@@ -1,11 +1,14 @@
 """A cache container that several use: keys of a container, another DPU, tenants beside each other, rights that end, and
 processes that die."""
+import base64
 import contextlib
 import ctypes
+import json
 import mmap
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +17,7 @@ import threading
 import time
 import traceback
 import unittest
+import urllib.request
 from unittest import mock
 
 import ros2store
@@ -59,6 +63,47 @@ class OnCache(OnPool):
     def got(self, cache, keys, size=BLOCK):
         buffers = [bytearray(size) for _ in keys]
         return cache.get_many(keys, buffers), buffers
+
+
+class Damaged(OnCache):
+    scheme = "ros2s"
+
+    def corrupt_reads(self):
+        """What the engine has counted."""
+        status = json.loads(ros2store_command("status", self.directory, "--json"))
+        address = next(each.partition(" ")[2] for daemon in status["daemons"] for each in daemon["addresses"]
+                       if daemon["program"] == "ros2store-engine" and each.startswith("metrics "))
+        password = pathlib.Path(self.directory, "run/engine.metrics").read_text().strip()
+        request = urllib.request.Request(f"http://{address}/metrics", headers={
+            "Authorization": f"Basic {base64.b64encode(f'any:{password}'.encode()).decode()}"})
+        with urllib.request.urlopen(request, timeout=60) as metrics:
+            found = re.search(r"^ros2store_engine_fetch_corrupt_total.* (\S+)$", metrics.read().decode(), re.MULTILINE)
+        return float(found[1])
+
+    def test_damaged_block_is_a_counted_miss_and_can_be_put_again(self):
+        keys, blocks = [b"one", b"two", b"three"], [os.urandom(BLOCK) for _ in range(3)]
+        cache = self.opened()
+        self.assertEqual(cache.put_many(keys, blocks), [None] * 3)
+        cache.close()
+        ros2store_command("down", self.directory)
+        device = pathlib.Path(self.directory, "device-0")
+        content = device.read_bytes()
+        places = [place.start() for place in re.finditer(re.escape(blocks[1][8192:8256]), content)]
+        self.assertNotEqual(places, [])
+        with device.open("r+b") as file:
+            for place in places:
+                os.pwrite(file.fileno(), bytes([content[place] ^ 1]), place)
+        ros2store_command("up", self.directory)
+        cache = self.opened()
+        self.assertEqual(self.corrupt_reads(), 0)
+        results, buffers = self.got(cache, keys)
+        self.assertEqual(results, [BLOCK, None, BLOCK])
+        self.assertEqual((buffers[0], buffers[2]), (blocks[0], blocks[2]))
+        self.assertEqual(self.corrupt_reads(), 1)
+        self.assertEqual(cache.exists_many(keys), [True, False, True])
+        other = os.urandom(BLOCK)
+        self.assertEqual(cache.put_many(keys[1:2], [other]), [None])
+        self.assertEqual(self.got(cache, keys[1:2]), ([BLOCK], [bytearray(other)]))
 
 
 class Encrypted(OnCache):
