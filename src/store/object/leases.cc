@@ -353,8 +353,6 @@ void LeaseTable::note_recalls(const Key& key) {
     recalled.spared_until = now + spared.next();
 }
 
-// A holder whose time is over may be gone: only what was told to it, or answered, counts against
-// its owner.
 void LeaseTable::end_recall(HolderState& holder, const Recall& recall, bool is_answered) {
     const Time now = reactor_.now();
     const Time ended = holder.until == Time{} ? now : std::min(now, holder.until);
@@ -368,8 +366,9 @@ void LeaseTable::end_recall(HolderState& holder, const Recall& recall, bool is_a
                .waited = waited,
                .is_answered = is_answered});
     }
-    if (holder.until <= now) return;
-    if (!owners_[holder.name.owner].answers.note(recall.begun, now, lease_time)) return;
+    const bool is_gone = holder.until <= now;
+    SlowAnswers& owner = owners_[holder.name.owner].answers;
+    if (!owner.note(recall.begun, ended, lease_time, is_gone)) return;
     for (const auto& [name, each] : holders_) {
         if (name.owner != holder.name.owner || each->is_cut) continue;
         counters_.cuts.add();

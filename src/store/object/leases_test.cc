@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "ros2s/runtime/sim/world.h"
 
@@ -170,8 +172,7 @@ TEST_F(LeaseHolders, SlowOwnerIsBarredForAMinute) {
     EXPECT_EQ(table_.counters().cuts.value(), 1U);
 }
 
-// Ten sessions of one owner, each with a lease, that give back `after` they were asked, or never.
-// Returns for how long a writer of their objects waits in a minute.
+// Ten sessions of one owner, each with a lease.
 class SlowSessions : public LeaseHolders {
   protected:
     static constexpr uint8_t count = 10;
@@ -179,8 +180,11 @@ class SlowSessions : public LeaseHolders {
     struct Session {
         Holder name;
         std::vector<std::pair<Time, Lease>> recalled{};
+        Time silent_until{};
     };
-    Duration delay_of_a_writer(std::optional<Duration> after) {
+    // For how long a writer of their objects waits in a minute. `pass_step`: what they do
+    // meanwhile.
+    Duration delay_of_a_writer(const std::function<void()>& pass_step) {
         for (uint8_t i = 0; i < count; ++i) {
             Holder each = holder(static_cast<uint8_t>(i + 1));
             each.owner = holder(1).owner;
@@ -193,13 +197,14 @@ class SlowSessions : public LeaseHolders {
                 (void)table_.grant(leased_container, {3, i}, sessions_[i].name);
             }
             const Time begun = now();
-            while (!change_by(holder(99), {3, next})) pass_step(after);
+            while (!change_by(holder(99), {3, next})) pass_step();
             waited += now() - begun;
-            pass_step(after);
+            pass_step();
         }
         return waited;
     }
-    void pass_step(std::optional<Duration> after) {
+    // They give back `after` they were asked, or never.
+    void answer(std::optional<Duration> after) {
         world_.run(pass(step));
         for (Session& each : sessions_) {
             Listening listening{.waits = false};
@@ -215,18 +220,61 @@ class SlowSessions : public LeaseHolders {
             begin(each.name);
         }
     }
+    // They ask for nothing for a lease's time after they were told of a recall, or from the
+    // beginning, and then begin anew.
+    void be_silent(bool are_told) {
+        world_.run(pass(step));
+        for (Session& each : sessions_) {
+            if (now() < each.silent_until) continue;
+            if (std::exchange(each.silent_until, {}) != Time{}) begin(each.name);
+            if (!are_told) {
+                each.silent_until = now() + lease_time - 2 * step;
+                continue;
+            }
+            const LeaseNews news = listen(each.name);
+            if (news.lost || !news.recalled.empty()) each.silent_until = now() + lease_time;
+        }
+    }
     std::vector<Session> sessions_;
 };
 
 TEST_F(SlowSessions, SilentOnesDelayAWriterFourSecondsInAMinute) {
-    const Duration delay = delay_of_a_writer(std::nullopt);
+    const Duration delay = delay_of_a_writer([this] { answer(std::nullopt); });
     EXPECT_GT(delay, 1s);
     EXPECT_LE(delay, 4s);
 }
 TEST_F(SlowSessions, SlowOnesDelayAWriterFourSecondsInAMinute) {
-    const Duration delay = delay_of_a_writer(1900ms);
+    const Duration delay = delay_of_a_writer([this] { answer(1900ms); });
     EXPECT_GT(delay, 1s);
     EXPECT_LE(delay, 4s);
+}
+// The first that is gone bars nobody, and those that are cut may not have heard of it for
+// lease_time.
+TEST_F(SlowSessions, OnesThatBeginAnewDelayAWriterSixSecondsInAMinute) {
+    const Duration delay = delay_of_a_writer([this] { be_silent(true); });
+    EXPECT_GT(delay, 1s);
+    EXPECT_LE(delay, 6s);
+}
+TEST_F(SlowSessions, OnesThatAreNeverToldDelayAWriterSixSecondsInAMinute) {
+    const Duration delay = delay_of_a_writer([this] { be_silent(false); });
+    EXPECT_GT(delay, 1s);
+    EXPECT_LE(delay, 6s);
+}
+
+TEST_F(LeaseHolders, OneThatIsGoneDoesNotBarItsOwner) {
+    Holder neighbour = holder(2);
+    neighbour.owner = holder(1).owner;
+    begin(holder(1));
+    for (uint64_t i = 0; i < 5; ++i) {
+        EXPECT_NE(table_.grant(leased_container, {3, i}, holder(1)), 0U);
+        EXPECT_FALSE(change_by(holder(3), {3, i}));
+        world_.run(pass(100ms));
+    }
+    world_.run(pass(3s));
+    for (uint64_t i = 0; i < 5; ++i) EXPECT_TRUE(change_by(holder(3), {3, i}));
+    EXPECT_TRUE(table_.barred().empty());
+    begin(neighbour);
+    EXPECT_NE(table_.grant(leased_container, leased, neighbour), 0U);
 }
 
 }  // namespace

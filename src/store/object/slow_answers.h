@@ -5,6 +5,7 @@
 #pragma once
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "ros2s/runtime/time.h"
 
@@ -17,17 +18,22 @@ class SlowAnswers {
     static constexpr Duration prompt_most = std::chrono::milliseconds(20);
 
     // An answer for which others have waited since `begun` is there, or will not come. True: the
-    // owner is banned from now on, because others have waited for `most` in a minute.
-    bool note(Time begun, Time now, Duration most) {
+    // owner is banned from now on, because others have waited for `most` in a minute. `is_gone`:
+    // the holder does not ask any more. If it is the first in the minute, it bans nobody: a machine
+    // may have failed.
+    bool note(Time begun, Time now, Duration most, bool is_gone = false) {
         if (now - begun < prompt_most || is_banned(now)) return false;
         if (now >= minute_ + minute) {
             minute_ = now;
             waited_ = {};
+            first_gone_.reset();
         }
+        const bool is_first = is_gone && begun < first_gone_.value_or(now);
+        if (is_gone && !first_gone_) first_gone_ = now;
         // Answers to several recalls come together.
         waited_ += now - std::max(begun, waited_upto_);
         waited_upto_ = now;
-        if (waited_ < most) return false;
+        if (waited_ < most || is_first) return false;
         banned_until_ = now + banned_for;
         return true;
     }
@@ -43,6 +49,7 @@ class SlowAnswers {
     Time minute_{};  // when the count of the next one began
     Duration waited_{};
     Time waited_upto_{};
+    std::optional<Time> first_gone_;  // when it was
     Time banned_until_{};
 };
 
