@@ -48,6 +48,12 @@ def races(tally, *more):
         test.cases("tsan", ENGINE, SPREAD, tally, environment)
 
 
+def sanitized(tally, half):
+    """Runs half of the tests under AddressSanitizer."""
+    test.ctest("asan", tally, exclude_labels=(test.NIGHTLY, test.PROGRAMS, test.CAMPAIGN), half=half,
+               environment=SANITIZED | {"ROS2STORE_TEST_SECONDS": str(HOSTILE_SECONDS)})
+
+
 def fuzzers(tally, seconds):
     """Builds the fuzzers and runs each."""
     if tally.add("build of the fuzzers", build.make("asan", [fuzz.TARGET])):
@@ -65,14 +71,14 @@ def run(options):
               build.make("release", ["all_verify_interface_header_sets"]))
     console.part("package")
     package.make(tally)
-    # What begins only if so many minutes are left.
+    # What begins only if so many minutes are left; below zero: also so long after the time.
     parts = [("tsan", 0, races), ("clang-tidy on the product", 10, tidy.check_product)]
     console.part("asan build")
     if tally.add("asan build", build.make("asan")):
         console.part("asan tests")
-        test.ctest("asan", tally, exclude_labels=(test.NIGHTLY, test.PROGRAMS, test.CAMPAIGN),
-                   environment=SANITIZED | {"ROS2STORE_TEST_SECONDS": str(HOSTILE_SECONDS)})
-        parts.insert(0, ("fuzzers", 0, lambda tally: fuzzers(tally, options.seconds)))
+        sanitized(tally, 1)
+        parts = [("asan tests, second half", -20, lambda tally: sanitized(tally, 2)),
+                 ("fuzzers", 0, lambda tally: fuzzers(tally, options.seconds)), *parts]
     if not options.brief:
         parts += [("lab", 0, lab.selection), ("arm64", 0, arm64.selection)]
     give_up = console.started + options.minutes * 60

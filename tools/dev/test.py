@@ -45,8 +45,8 @@ def run(options):
     return tally.close()
 
 
-def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, environment=None):
-    """Runs the tests of a built preset and adds them to the tally."""
+def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, environment=None, half=None):
+    """Runs the tests of a built preset and adds them to the tally. `half`: every second test, from this one on."""
     folder = build.folder(preset)
     results = (folder / "ctest.xml").absolute()
     results.unlink(missing_ok=True)
@@ -59,6 +59,8 @@ def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, 
                                                         str(folder / "ctest.log")]
     alone = [*command, "-j1", "--output-junit", str(folder.absolute() / "ctest_alone.xml")]
     command += [f"-j{2 * build.jobs()}", "--output-junit", str(results)]
+    if half:
+        command += ["-I", f"{half},,2"]
     if names:
         command += ["-R", "|".join(map(re.escape, names))]
     if without:
