@@ -183,6 +183,53 @@ def changes_that_the_server_lost_with_its_power_are_repeated(scheme):
         pool.unmount(pid)
 
 
+# The DPU that would repeat the changes ends with the server's power. Only the host knows of them then.
+@test
+def changes_that_are_lost_with_dpu_and_server_are_told_by_fsync():
+    with Pool("64MiB", scheme=OFFLOAD) as pool:
+        pool.defer()
+        pid = pool.mount()
+        saved = f"{pool.top}/saved"
+        descriptors = []
+        for _ in range(20):
+            write(pool.path("f"), b"old")
+            write(pool.path("g"), b"old")
+            pool.run(mounted_pool.CLI, "sync", pool.mount_point)
+            subprocess.run(["rm", "-rf", saved], check=True)
+            os.mkdir(saved)
+            copy_media(pool.directory, saved)
+            daemons = [pool.daemon("ros2store-engine"), pool.daemon("ros2store-dpu")]
+            descriptors = [os.open(pool.path(name), os.O_WRONLY) for name in ("f", "g")]
+            begun = time.monotonic()
+            for each in descriptors:
+                os.pwrite(each, b"new", 0)
+            for each in daemons:
+                os.kill(each, signal.SIGKILL)
+            if time.monotonic() - begun < 0.5:
+                break
+            # The host may have heard that they are durable.
+            pool.run(mounted_pool.CLI, "up", pool.directory)
+            for each in descriptors:
+                os.close(each)
+        wait_until(lambda: not any(map(is_running, daemons)), "the daemons to end")
+        subprocess.run(["rm", "-rf", f"{pool.directory}/index"], check=True)
+        copy_media(saved, pool.directory)
+        pool.run(mounted_pool.CLI, "up", pool.directory)
+        for each in descriptors:
+            fails(errno.EIO, os.fsync, each)
+        os.fsync(descriptors[0])
+        os.close(descriptors[1])
+        assert read(pool.path("f")) == b"old"
+        # Without the loss of power the engine has them.
+        os.pwrite(descriptors[0], b"new", 0)
+        os.kill(pool.daemon("ros2store-dpu"), signal.SIGKILL)
+        pool.run(mounted_pool.CLI, "up", pool.directory)
+        os.fsync(descriptors[0])
+        os.close(descriptors[0])
+        assert read(pool.path("f")) == b"new"
+        pool.unmount(pid)
+
+
 HANDLES_A_SIGNAL = """
 import signal, sys
 signal.signal(signal.SIGALRM, lambda *_: None)

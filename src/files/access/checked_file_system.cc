@@ -1,6 +1,7 @@
 #include "checked_file_system.h"
 
 #include "ros2s/fs/path_walk.h"
+#include "ros2s/fs/unsynced.h"
 
 namespace ros2s::access {
 namespace {
@@ -505,6 +506,7 @@ Task<Result<>> CheckedFileSystem::check_xattr(const Call& call, NodeId node, std
         co_return Result<>{};
     }
     if (caller->is_root()) co_return Result<>{};
+    if (!changes && name == fs::unsynced_attribute) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
     if (fs::is_acl(name)) {
         const bool is_possible = name == fs::access_acl_name || S_ISDIR(rights.mode);

@@ -59,6 +59,8 @@ class DeferredStore final : public object::ForwardingStore {
         return known_.last.value != 0 || known_.incarnation == 0;
     }
     [[nodiscard]] const Unsynced& unsynced() const { return *unsynced_; }
+    // The incarnation that the mount knows. 0: none yet.
+    [[nodiscard]] uint64_t store_start() const { return known_.incarnation; }
 
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override;

@@ -35,7 +35,8 @@ Task<Result<std::string>> DfsMount::get_xattr(const Call& call, NodeId node,
     if (name == unsynced_attribute) {
         // A store of this process knows better, and the mount does not ask it.
         if (!is_deferred_ || store_.pins_era() == 0) co_return fail(Code::no_attribute);
-        co_return to_text(deferred_->unsynced(), reactor_.now());
+        if (deferred_->store_start() == 0) ROS2S_CO_TRY(co_await deferred_->learn(call));
+        co_return to_text(deferred_->unsynced(), reactor_.now(), deferred_->store_start());
     }
     InodeRecord inode;
     std::string value(256, '\0');  // most are shorter; a longer one is fetched again

@@ -43,13 +43,16 @@ class Unsynced {
     Time since_{};
 };
 
-// The answer: "12 49152 320", of changes, bytes and ms.
+// The answer: "12 49152 320 917505", of changes, bytes, ms, and which start of its store the mount
+// knows: another one may have lost what was not durable. A mount with a pool of its own has no
+// fourth number.
 inline constexpr std::string_view unsynced_attribute = "user.ros2store.unsynced";
 struct UnsyncedAnswer {
     Unsynced::Amount amount;
     uint64_t milliseconds = 0;
+    uint64_t store_start = 0;  // 0: none
 };
-[[nodiscard]] std::string to_text(const Unsynced& unsynced, Time now);
+[[nodiscard]] std::string to_text(const Unsynced& unsynced, Time now, uint64_t store_start);
 // Empty: it is no answer.
 [[nodiscard]] std::optional<UnsyncedAnswer> parse_unsynced(std::string_view text);
 

@@ -332,7 +332,8 @@ Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
                                  .durable = uri.is_durable,
                                  .exclusive_as = options_.exclusive_as},
                          .takes_leases = options_.caches && options_.exclusive_as.empty(),
-                         .opening = call},
+                         .opening = call,
+                         .log = environment_.log},
                         report)));
     file_system_ = &host->file_system();
     path_ = host->path();

@@ -50,7 +50,8 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
                                 .client = connection->client(),
                                 .user = user_of_process(),
                                 .behind = "the DPU at " + channel_->address(),
-                                .takes_leases = options.takes_leases && locator_->may_lease()}));
+                                .takes_leases = options.takes_leases && locator_->may_lease(),
+                                .log = std::move(options.log)}));
     co_await locator_->follow([this](const Call& call) { return link_->reopen_all(call); });
     co_return Result<>{};
 }

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/connection/connection.h"
 #include "ros2s/fs/caller.h"
@@ -42,6 +43,7 @@ struct HostOptions {
     control::MountAs how{};
     bool takes_leases = true;  // if the DPU lends some
     Call opening{};            // bounds open()
+    Log log{};
 };
 
 class HostFiles {

@@ -97,6 +97,7 @@ Task<Result<Reply>> LinkClient::change(const Call& call, Method method, Body bod
         slot.failed(done_at.error());
         co_return fail(done_at.error());
     }
+    acknowledged(*done_at);
     if (place != nullptr) *place = *done_at;
     take(call, era, *done_at, reader.leases);
     co_return reader.take();

@@ -70,6 +70,7 @@ LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLo
       forgetting_(reactor, forgets_at_once),
       closers_(reactor, closers_max),
       listening_(reactor, 1),
+      watching_(reactor, 1),
       summing_(reactor) {
     if (options_.takes_leases) ROS2S_CHECK(listening_.try_spawn(listen(*this)));
 }
@@ -90,6 +91,7 @@ Task<> LinkClient::close_all() {
     const Call call{.deadline = closes_until_};
     closing_.request_stop();
     co_await listening_.join();
+    co_await watching_.join();
     while (!open_.empty()) {
         const auto first = open_.begin();
         const session::MountLocation place = first->second.place;
@@ -223,6 +225,7 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
     co_await slots_.wait();
     auto slot = slots_.take();
     Buffer body;
+    session::MountLocation place;
     ReadAs<MovedBody> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method),
                                    .id = slot.id(),
@@ -231,13 +234,17 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
     const auto encode = [&](const ServerHandle& at) {
         file.mount = at.place.mount;
         file.handle = at.handle;
+        place = at.place;
         if (method == Method::write_pieces) {
             return rpc::build(body, pieces_fields, file, checksums);
         }
         return rpc::build(body, file_fields, file);
     };
     const auto done = co_await ask(call, handle, request, reader, encode);
-    if (done) co_return reader.value.bytes;
+    if (done) {
+        acknowledged(place);
+        co_return reader.value.bytes;
+    }
     slot.failed(done.error());
     co_return fail(done.error());
 }
@@ -271,7 +278,12 @@ Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {
     };
     ROS2S_CO_TRY_ASSIGN(Open* const file, opened(handle));
     file->unsynced = false;
-    const auto synced = co_await ask(call, handle, request, reader, encode);
+    const session::MountLocation place = locator_.location();
+    const Time sent = reactor_.now();
+    auto synced = co_await ask(call, handle, request, reader, encode);
+    if (synced && place == locator_.location()) changes_.durable_before(place, sent);
+    if (synced && changes_.must_ask(locator_.location())) synced = co_await ask_for_losses(call);
+    if (synced && tells_loss(handle)) co_return fail(Code::io);
     if (const auto still = opened(handle); still && !synced) (*still)->unsynced = true;
     co_return synced;
 }

@@ -21,8 +21,10 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/base/log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/fs/lock_wait.h"
+#include "ros2s/hostlink/host_changes.h"
 #include "ros2s/hostlink/wire.h"
 #include "ros2s/rpc/channel.h"
 #include "ros2s/runtime/nursery.h"
@@ -51,6 +53,7 @@ class LinkClient final : public fs::FileSystem {
         bool takes_leases = false;
         // The number of collected references from forget() that are sent.
         size_t forgotten_together = 256;
+        Log log{};
     };
     // Its updates use the slots [0, update_slots) of the client instance.
     static constexpr uint32_t update_slots = 256;
@@ -161,7 +164,8 @@ class LinkClient final : public fs::FileSystem {
         std::vector<fs::DirectoryEntry> given;  // the last entries that readdir returned
         uint64_t cookie_base = 0;               // cookies up to this are from before a reopening
         uint64_t cookie_most = 0;
-        bool unsynced = false;  // written since it was opened or synced
+        bool unsynced = false;    // written since it was opened or synced
+        bool tells_loss = false;  // its next fsync or close fails
         // Those that have set locks through this handle. The server's locks end with the server.
         std::vector<LockOwner> lock_owners;
         fs::PathReport report;
@@ -253,6 +257,12 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<>> send_blocks(const Call& call, fs::BlockWork work, std::span<fs::BlockItem> items,
                                Duration pinned_for);
     Result<Open*> opened(fs::FileHandle handle);
+    void acknowledged(const session::MountLocation& place);
+    // Asks the server whether changes of this host may be lost, and notes it.
+    Task<Result<>> ask_for_losses(const Call& call);
+    static Task<> watch_changes(LinkClient& self);
+    void note_losses();
+    [[nodiscard]] bool tells_loss(fs::FileHandle handle);
 
     Reactor& reactor_;
     rpc::Channel& channel_;
@@ -276,6 +286,9 @@ class LinkClient final : public fs::FileSystem {
     uint64_t last_handle_ = 0;
     UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;
+    HostChanges changes_;
+    bool watches_changes_ = false;
+    bool is_loss_untold_ = false;
     fs::LeaseSet leases_;
     session::MountLocation leased_at_;  // where their era has begun
     StopSource closing_;
@@ -284,6 +297,7 @@ class LinkClient final : public fs::FileSystem {
     Nursery forgetting_;
     Nursery closers_;
     Nursery listening_;
+    Nursery watching_;
     std::vector<ServerHandle> unclosed_;  // handles that wait for a closer; at most the server's
     SliceTurns summing_;
 };

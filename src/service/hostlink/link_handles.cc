@@ -100,11 +100,17 @@ fs::Opened LinkClient::keep(const Call& call, const OpenedAtServer& there, fs::O
 }
 
 Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
-    const auto found = open_.find(handle);
+    auto found = open_.find(handle);
     if (found == open_.end()) co_return fail(Code::stale);
+    const bool waits = found->second.unsynced;
+    if (waits && changes_.must_ask(locator_.location())) {
+        (void)co_await ask_for_losses(call);
+        found = open_.find(handle);
+        if (found == open_.end()) co_return fail(Code::stale);
+    }
     const session::MountLocation place = found->second.place;
     const fs::FileHandle there = found->second.there;
-    const bool waits = found->second.unsynced;
+    const bool is_lost = found->second.tells_loss;
     const bool is_here = is_leased(found->second);
     end_locks(handle, found->second, false);
     open_.erase(found);
@@ -113,6 +119,7 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     if (waits) closed = co_await close_there(call, place, there);
     const bool is_open = !closed && may_pass(closed.error());
     if (!waits || is_open) close_later({place, there});
+    if (closed && is_lost) co_return fail(Code::io);
     co_return closed;
 }
 
