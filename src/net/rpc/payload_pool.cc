@@ -106,12 +106,17 @@ void PayloadPool::drop_pages(Pages& of, Lacks lacks) noexcept {
     });
 }
 
+// The smallest that is kept and large enough, and not much larger.
 StagingMemory PayloadPool::take_piece(uint64_t piece) {
-    const auto found = std::ranges::find(std::views::reverse(kept_), piece, &StagingMemory::size);
-    if (found == kept_.rend()) return StagingMemory(piece);
+    auto found = kept_.end();
+    for (auto each = kept_.begin(); each != kept_.end(); ++each) {
+        const bool fits = each->size() >= piece && each->size() <= piece + piece / 4;
+        if (fits && (found == kept_.end() || each->size() <= found->size())) found = each;
+    }
+    if (found == kept_.end()) return StagingMemory(piece);
     StagingMemory memory = std::move(*found);
-    kept_.erase(std::next(found).base());
-    count_kept(0, piece);
+    kept_.erase(found);
+    count_kept(0, memory.size());
     return memory;
 }
 

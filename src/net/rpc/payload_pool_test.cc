@@ -112,6 +112,16 @@ TEST(PayloadPool, LargePieceReusesUnusedPages) {
     EXPECT_EQ(stage.use(32 * pool_mib, 1), large);
 }
 
+TEST(PayloadPool, PieceOfSeveralPagesIsReusedBySimilarSizes) {
+    PoolStage stage;
+    const auto first = stage.use(6 * pool_mib, 1);
+    EXPECT_EQ(stage.use(5 * pool_mib + 1, 1), first);
+    const auto smaller = stage.use(4 * pool_mib, 1);
+    EXPECT_NE(smaller, first);
+    EXPECT_EQ(stage.use(4 * pool_mib, 1), smaller);
+    EXPECT_EQ(stage.pool.kept_bytes(), 10 * pool_mib);
+}
+
 TEST(PayloadPool, KeptMemoryFollowsDemand) {
     PoolStage stage;
     stage.use(64 << 10, 2048);

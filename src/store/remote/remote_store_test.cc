@@ -163,6 +163,41 @@ Task<> false_lists(Bench& bench) {
 }
 TEST(RemoteStore, ListWithInvalidObjectIsCorrupt) { Bench().run(false_lists); }
 
+// The device reads whole blocks into a window whose address has the offset of the extent in a
+// block.
+struct ChecksWindows final : ForwardingStore {
+    using ForwardingStore::ForwardingStore;
+    Task<Result<>> fetch(const Call& call, ContainerId container,
+                         std::span<FetchItem> items) override {
+        for (const FetchItem& item : items) {
+            const auto address = reinterpret_cast<uintptr_t>(item.window.bytes().data());
+            EXPECT_EQ(address % block_bytes, item.extent.offset % block_bytes);
+        }
+        co_return co_await below().fetch(call, container, items);
+    }
+};
+Task<> aligned_windows(Bench& bench) {
+    const std::string value = pattern(1, 200'000);
+    Batch batch;
+    EXPECT_TRUE(co_await bench.update(batch.write({first_object, "d", "a"}, 0, value)));
+    ChecksWindows checking(bench.behind);
+    co_await serve(bench, checking);
+    constexpr std::array<Extent, 3> extents{{{0, 100'001}, {4099, 32'768}, {5, 150'000}}};
+    std::vector<std::string> got;
+    for (const Extent& each : extents) got.emplace_back(each.length, '?');
+    std::vector<FetchItem> items;
+    for (size_t i = 0; i < extents.size(); ++i) {
+        items.push_back(object::fetch_item(first_object, {"d"}, {"a"}, extents[i].offset,
+                                           std::as_writable_bytes(std::span(got[i]))));
+    }
+    EXPECT_TRUE(co_await bench.store().fetch(bench.call, bench.container, items));
+    for (size_t i = 0; i < extents.size(); ++i) {
+        EXPECT_EQ(got[i], value.substr(extents[i].offset, extents[i].length)) << i;
+    }
+    co_await serve(bench, bench.behind);
+}
+TEST(RemoteStore, WindowsOfLargeItemsAreAlignedAsTheirExtents) { Bench().run(aligned_windows); }
+
 // Negated, the number would be a count of bytes.
 struct NegativeErrnos final : ForwardingStore {
     using ForwardingStore::ForwardingStore;

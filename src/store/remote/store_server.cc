@@ -404,6 +404,23 @@ Task<Result<>> StoreServer::sync(rpc::Request& request, Workspace& work) {
 
 // ---- fetch ----------------------------------------------------------------------------------
 
+namespace {
+
+// Items of this size and more get windows into which a device can read their whole blocks. The gaps
+// are less than an eighth.
+constexpr uint64_t aligned_bytes_min = 8 * block_bytes;
+
+// The place of an item's window behind this end, in the memory of the reply.
+Extent window_of(const FetchItem& item, uint64_t end) {
+    const auto& [offset, length] = item.extent;
+    if (length >= aligned_bytes_min) {
+        end += (offset % block_bytes + block_bytes - end % block_bytes) % block_bytes;
+    }
+    return {end, length};
+}
+
+}  // namespace
+
 Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY(read(rpc::read(request.body(), fetch_fields, work.container, work.items)));
     request.charge(cost_of_parts(work.items.size()));
@@ -453,11 +470,14 @@ Result<rpc::PayloadMemory> StoreServer::give_windows(rpc::Request& request, Work
         total += item.extent.length;
     }
     if (total != request.sink_bytes()) return fail(Code::invalid);
-    rpc::PayloadMemory memory = request.memory(total);
-    Bytes rest = memory.bytes();
+    uint64_t end = 0;
+    for (const FetchItem& item : work.items) end = window_of(item, end).end();
+    rpc::PayloadMemory memory = request.memory(end);
+    end = 0;
     for (FetchItem& item : work.items) {
-        item.window = Window::local(rest.first(item.extent.length));
-        rest = rest.subspan(item.extent.length);
+        const Extent place = window_of(item, end);
+        item.window = Window::local(memory.bytes().subspan(place.offset, place.length));
+        end = place.end();
     }
     return memory;
 }
@@ -478,19 +498,23 @@ Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work,
         co_await request.reply(body, memory.first(total));
         co_return Result<>{};
     }
-    // Sends adjacent ranges together.
-    uint64_t place = 0, begin = 0, end = 0;
+    // Sends ranges together that are adjacent here and there.
+    uint64_t place = 0, begin = 0;
+    Bytes range;
     for (const FetchItem& item : work.items) {
-        if (const uint64_t bytes = payload_bytes(item); bytes > 0) {
-            if (place != end) {
-                ROS2S_CO_TRY(co_await request.place(begin, memory.subspan(begin, end - begin)));
-                begin = place;
-            }
-            end = place + bytes;
+        const Bytes bytes = item.window.bytes().first(payload_bytes(item));
+        const bool is_next =
+            place == begin + range.size() && bytes.data() == range.data() + range.size();
+        if (is_next) {
+            range = {range.data(), range.size() + bytes.size()};
+        } else if (!bytes.empty()) {
+            if (!range.empty()) ROS2S_CO_TRY(co_await request.place(begin, range));
+            begin = place;
+            range = bytes;
         }
         place += item.extent.length;
     }
-    ROS2S_CO_TRY(co_await request.place(begin, memory.subspan(begin, end - begin)));
+    ROS2S_CO_TRY(co_await request.place(begin, range));
     co_await request.reply_placed(body, total);
     co_return Result<>{};
 }
