@@ -333,6 +333,21 @@ def locks_survive_a_restart_of_the_engine(scheme):
         assert is_granted(fcntl.flock, other, fcntl.LOCK_EX | NOW)
 
 
+@test
+def holder_that_does_not_return_after_a_restart_keeps_others_from_locks_ten_seconds():
+    mounts = TwoMounts(mounted_pool.DIRECT)
+    with mounts as (one, _, other):
+        fcntl.lockf(one, fcntl.LOCK_EX, 10)
+        engine, mount = mounts.pool.daemon("ros2store-engine"), mounts.pool.pid()
+        for each in engine, mount:
+            os.kill(each, signal.SIGKILL)
+            wait_until(lambda: not mounted_pool.is_running(each), "its end")
+        mounts.pool.run(mounted_pool.CLI, "up", mounts.pool.directory)
+        begun = time.monotonic()
+        assert is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW, 10)
+        assert time.monotonic() - begun < 20
+
+
 def append(file):
     """Writes to the end, in a mode that the descriptor was not opened with."""
     fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)

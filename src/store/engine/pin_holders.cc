@@ -112,6 +112,9 @@ bool forget_processes(PinList& list) {
 }
 
 constexpr Duration pruned_every = std::chrono::seconds(1);
+// How long former holders of locks keep others from locks after a start. Nobody waits for their
+// pins, so these may last longer.
+constexpr Duration claims_awaited = std::chrono::seconds(10);
 // How long an exclusive holder keeps others out after a start.
 constexpr Duration exclusive_awaited = std::chrono::seconds(5);
 // Before others are no longer refused: longer than it takes to prune and to write the list.
@@ -134,6 +137,7 @@ PinHolders::PinHolders(const Environment& env, const EngineOptions& options, obj
       wrote_(env.reactor) {
     if (!keeps_list() || !list_.text) return;
     const Time until = env.reactor.now() + options.pin_grace;
+    pins.await_claims(std::min(until, env.reactor.now() + claims_awaited));
     auto list = decode_pin_list(*list_.text);
     if (!list) {
         awaits_all_ = true;

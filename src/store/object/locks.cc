@@ -166,7 +166,7 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
                                                : pins_.may_claim(container, holder, now);
         if (!may_claim && sharing_rules.refuse_late_claims) return fail(Code::stale);
     } else if (request.lock.mode != LockMode::none && sharing_rules.await_claims &&
-               pins_.awaits_another(container, holder, now)) {
+               pins_.awaits_claims(container, holder, now)) {
         counters_.held_off.add();
         return fail(Code::busy);
     }

@@ -122,6 +122,20 @@ TEST(LockTable, HolderThatComesTooLateHasLostItsLock) {
     EXPECT_EQ(locks.lock(here, mount(2), set, start + 10s), Answer());
 }
 
+TEST(LockTable, FormerHolderKeepsOthersFromLocksNoLongerThanItMayClaim) {
+    PinTable pins;
+    LockTable locks(pins);
+    const HolderName awaited[] = {name_of(here, mount(1))};
+    pins.await(awaited, {}, start + 30s);
+    pins.await_claims(start + 10s);
+    const LockRequest set{.object = file, .lock = lock_of(LockMode::exclusive, 1, 0, 9)};
+    EXPECT_EQ(locks.lock(here, mount(2), set, start + 9s), Answer(fail(Code::busy)));
+    EXPECT_EQ(locks.lock(here, mount(2), set, start + 10s), Answer());
+    LockRequest claim = set;
+    claim.how = How::claim;
+    EXPECT_EQ(locks.lock(here, mount(1), claim, start + 10s), Answer(fail(Code::stale)));
+}
+
 // Sets or claims the same lock for a mount in a session.
 Answer ask(LockTable& locks, uint8_t who, uint64_t session, How how, Time now = start) {
     const LockRequest request{

@@ -143,6 +143,7 @@ bool PinTable::pinned_again(ContainerId container, const Holder& holder) {
 }
 
 bool PinTable::may_claim(ContainerId container, const Holder& holder, Time now) const {
+    if (now >= claims_until_) return false;
     if (now < all_until_) return true;
     const auto found = awaited_.find(container);
     if (now >= awaited_until_ || found == awaited_.end()) return false;

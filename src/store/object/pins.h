@@ -37,6 +37,8 @@ class PinTable {
     // Until this time the condition `unpinned` fails for everybody; or, with holders, in the
     // containers of these, for all others.
     void await_all(Time until) { all_until_ = until; }
+    // Locks are awaited no longer than this.
+    void await_claims(Time until) { claims_until_ = until; }
     // `ended`: those of them whose sessions had ended: what they had, others may have had since.
     void await(std::span<const HolderName> holders, std::span<const HolderName> ended, Time until);
     // Awaited holders of exclusive mounts: others are not admitted until then.
@@ -59,6 +61,10 @@ class PinTable {
     // Another holder may have had something before the store was opened, and has not said yet that
     // it has it again.
     [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder, Time now) const;
+    // The same, and it may claim locks.
+    [[nodiscard]] bool awaits_claims(ContainerId container, const Holder& holder, Time now) const {
+        return now < claims_until_ && awaits_another(container, holder, now);
+    }
     // The same as it was when the store was opened.
     [[nodiscard]] bool awaited_another(ContainerId container, const Holder& holder, Time now) const;
     // Another holder has pinned something in the container.
@@ -112,7 +118,7 @@ class PinTable {
         std::optional<HolderName> exclusive;  // was so, and nobody was admitted since
         bool is_wanted = false;               // a punch was refused
     };
-    Time all_until_{}, awaited_until_{}, exclusive_until_{};
+    Time all_until_{}, awaited_until_{}, exclusive_until_{}, claims_until_ = Time::max();
     std::map<ContainerId, Awaited> awaited_;
     Counter exclusive_;  // of them, with `exclusive`
     Time now_{};         // as the owner said last
