@@ -84,9 +84,9 @@ class Request {
     [[nodiscard]] uint64_t sink_bytes() const { return frame_.header.sink_bytes; }
 
     // Memory for payload. In all at most body, payload and sink of the request, for which it was
-    // admitted, and an eighth of the sink for gaps.
+    // admitted, and a quarter of the sink and two blocks for gaps.
     [[nodiscard]] PayloadMemory memory(uint64_t size) {
-        ROS2S_CHECK(size <= bytes_most() + sink_bytes() / 8);
+        ROS2S_CHECK(size <= bytes_most() + sink_bytes() / 4 + 2 * block_bytes);
         return environment_.memory.take(size);
     }
     // Moves the payload (payload_bytes()) into memory that the client cannot access. Errors: those

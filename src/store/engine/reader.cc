@@ -165,9 +165,10 @@ Task<> fetch_run(Core& core, Trace* trace, object::FetchItem& item, std::span<co
     const object::Extent& extent = item.extent;
     const uint64_t start = round_down(extent.offset, block_bytes) + at * block_bytes;
     const uint64_t from = std::max(start, extent.offset);
-    const uint64_t to = std::min(start + run.size() * block_bytes, extent.end());
+    const uint64_t run_end = start + run.size() * block_bytes;
+    const uint64_t to = std::min(run_end, extent.end());
     const Bytes window = item.window.bytes().subspan(from - extent.offset, to - from);
-    const bool whole = from == start && to == start + run.size() * block_bytes;
+    const bool whole = from == start && run_end - to <= item.room;
     const auto set_checksums = [&](auto crc_of_part) {
         for (size_t i = 0; i < run.size(); ++i) {
             const uint64_t block = start + i * block_bytes;
@@ -184,17 +185,21 @@ Task<> fetch_run(Core& core, Trace* trace, object::FetchItem& item, std::span<co
         co_return;
     }
     if (whole && is_aligned(window.data())) {
+        const Bytes blocks(window.data(), run.size() * block_bytes);
         Result<> read;
         {
             const Span span(trace, core.env.reactor, "device.read");
             const BlockAddress first = run[0].address;
-            read = co_await core.devices[first.device()]->read(first.block() * block_bytes, window);
+            read = co_await core.devices[first.device()]->read(first.block() * block_bytes, blocks);
         }
-        set_checksums([](uint64_t, uint64_t) { return 0U; });
-        if (read && !matches(run, window)) {
-            const std::span<const uint32_t> crcs(item.checksums.data() + at, run.size());
-            read = co_await reread(core, trace, run[0].address, crcs, window);
+        if (read && !matches(run, blocks)) {
+            std::vector<uint32_t> crcs(run.size());
+            std::ranges::transform(run, crcs.begin(), &BlockRef::crc);
+            read = co_await reread(core, trace, run[0].address, crcs, blocks);
         }
+        set_checksums([&](uint64_t offset, uint64_t length) {
+            return crc32c(blocks.subspan(offset, length));
+        });
         if (!read && result) result = at_offset(read, start, extent.end());
         co_return;
     }
@@ -486,7 +491,8 @@ Task<Result<>> Reader::fetch_array(Core& core, Trace* trace, object::ContainerId
             // Partly requested blocks are read separately, so that the others need no bounce
             // buffer.
             const bool first_in_part = at == 0 && extent.offset % block_bytes != 0;
-            const bool last_in_part = extent.end() % block_bytes != 0;
+            const bool last_in_part = extent.end() % block_bytes != 0 &&
+                                      item.room < block_bytes - extent.end() % block_bytes;
             if (first_in_part) count = 1;
             if (last_in_part && count > 1 && at + count == blocks.size()) --count;
             count = std::min<size_t>(count, core.bounce_blocks);

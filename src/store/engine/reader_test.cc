@@ -29,16 +29,16 @@ struct Shelf {
             0, {BlockAddress::make(0, media_block), crc32c(memory.bytes().first(block_bytes))});
         cores.home().cache.charge(node);
     }
-    Task<object::FetchItem> fetch(object::Extent extent) {
+    Task<object::FetchItem> fetch(object::Extent extent, uint64_t room = 0) {
         Report report;
         auto device = co_await device::SimDevice::open(world.core(), disk, report);
         cores.home().devices = {device->get()};
-        object::FetchItem item{
-            .object = {1, 1},
-            .dkey = {"d"},
-            .akey = {"a"},
-            .extent = extent,
-            .window = object::Window::local(memory.bytes().first(extent.length))};
+        object::FetchItem item{.object = {1, 1},
+                               .dkey = {"d"},
+                               .akey = {"a"},
+                               .extent = extent,
+                               .window = object::Window::local(memory.bytes().first(extent.length)),
+                               .room = room};
         EXPECT_TRUE(co_await reader.fetch({}, readable, {&item, 1}));
         co_await (*device)->close();
         co_return item;
@@ -114,6 +114,26 @@ TEST(EngineReader, MismatchingBlockIsCorrupt) {
     EXPECT_EQ(item.status, Result<>(fail(Code::corrupt, block_bytes)));
     EXPECT_EQ(shelf.cores.home().metrics.fetch_rereads.value(), 1U);
     EXPECT_TRUE(item.checksums.empty());
+}
+
+TEST(EngineReader, PartOfABlockIsReadAsAWholeIfThereIsRoom) {
+    constexpr uint64_t part = 100;
+    for (const uint64_t room : {block_bytes - part - 1, block_bytes - part}) {
+        Shelf shelf;
+        std::memset(shelf.memory.data(), 9, shelf.memory.bytes().size());
+        const auto item = shelf.world.run(shelf.fetch({0, part}, room));
+        EXPECT_TRUE(item.status);
+        EXPECT_EQ(shelf.memory.bytes()[part - 1], std::byte{7});
+        EXPECT_EQ(shelf.memory.bytes()[block_bytes], std::byte{9});
+        ASSERT_EQ(item.checksums.size(), 1U);
+        EXPECT_EQ(item.checksums[0], crc32c(shelf.memory.bytes().first(part)));
+        const bool is_whole = room == block_bytes - part;
+        EXPECT_EQ(shelf.cores.home().metrics.fetch_bounced.value(), is_whole ? 0U : 1U);
+        EXPECT_EQ(shelf.memory.bytes()[part], std::byte{is_whole ? uint8_t{7} : uint8_t{9}});
+        const AlignedBuffer other(block_bytes);
+        shelf.disk.poke(media_block * block_bytes, other.bytes());
+        EXPECT_EQ(shelf.world.run(shelf.fetch({0, part}, room)).status.error().code, Code::corrupt);
+    }
 }
 
 // Even if the extent is not in the segment that has them.

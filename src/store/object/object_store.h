@@ -44,6 +44,9 @@ struct FetchItem {
     Akey akey;
     Extent extent{};  // array: the bytes wanted; window.length >= extent.length
     Window window{};  // the destination
+    // So many bytes behind the window belong to it, and may be overwritten: up to the end of a
+    // block, so that a device can read the last one as a whole. Not sent to servers.
+    uint64_t room = 0;
     // The caller passes the bytes on with `checksums`, and their receiver verifies them. A client
     // on the way does not. Not in a chain.
     bool forwarded = false;

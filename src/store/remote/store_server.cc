@@ -406,17 +406,23 @@ Task<Result<>> StoreServer::sync(rpc::Request& request, Workspace& work) {
 
 namespace {
 
-// Items of this size and more get windows into which a device can read their whole blocks. The gaps
-// are less than an eighth.
+// Items of this size and more get windows into which a device can read their blocks. The gaps are
+// at most a quarter.
 constexpr uint64_t aligned_bytes_min = 8 * block_bytes;
 
-// The place of an item's window behind this end, in the memory of the reply.
-Extent window_of(const FetchItem& item, uint64_t end) {
-    const auto& [offset, length] = item.extent;
-    if (length >= aligned_bytes_min) {
-        end += (offset % block_bytes + block_bytes - end % block_bytes) % block_bytes;
+// The windows of the items, one behind the other. Returns how much memory they take. Null: only
+// that.
+uint64_t place_windows(std::span<FetchItem> items, std::byte* memory) {
+    uint64_t end = 0;
+    for (FetchItem& item : items) {
+        const auto& [offset, length] = item.extent;
+        const bool is_aligned = length >= aligned_bytes_min || items.size() == 1;
+        if (is_aligned) end += (offset - end) % block_bytes;
+        item.room = is_aligned ? (0 - offset - length) % block_bytes : 0;
+        if (memory != nullptr) item.window = Window::local(Bytes(memory + end, length));
+        end += length + item.room;
     }
-    return {end, length};
+    return end;
 }
 
 }  // namespace
@@ -470,15 +476,8 @@ Result<rpc::PayloadMemory> StoreServer::give_windows(rpc::Request& request, Work
         total += item.extent.length;
     }
     if (total != request.sink_bytes()) return fail(Code::invalid);
-    uint64_t end = 0;
-    for (const FetchItem& item : work.items) end = window_of(item, end).end();
-    rpc::PayloadMemory memory = request.memory(end);
-    end = 0;
-    for (FetchItem& item : work.items) {
-        const Extent place = window_of(item, end);
-        item.window = Window::local(memory.bytes().subspan(place.offset, place.length));
-        end = place.end();
-    }
+    rpc::PayloadMemory memory = request.memory(place_windows(work.items, nullptr));
+    place_windows(work.items, memory.bytes().data());
     return memory;
 }
 
