@@ -1,7 +1,9 @@
 // Memory of Python objects that the library reads and writes without a copy.
 #pragma once
 #include <pybind11/pybind11.h>
+#include <sys/mman.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -44,6 +46,16 @@ class View {
     Py_buffer view_{};
     pybind11::object tensor_;
 };
+
+// Maps the pages of memory that is about to be filled: one call costs less than a fault of each.
+inline void map_pages(char* memory, size_t bytes) {
+    constexpr uintptr_t page_bytes = 4096;
+    const auto begin = (reinterpret_cast<uintptr_t>(memory) + page_bytes - 1) / page_bytes;
+    const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page_bytes;
+    if (end < begin + 4) return;
+    (void)::madvise(reinterpret_cast<void*>(begin * page_bytes), (end - begin) * page_bytes,
+                    MADV_POPULATE_WRITE);
+}
 
 // A bytes object whose content is not set yet.
 inline pybind11::object new_bytes(size_t bytes) {

@@ -20,6 +20,8 @@ using Items = std::span<ros2s_read_item>;
 constexpr uint64_t file_bytes_together_max = uint64_t{64} << 20;
 // Of the files of one pass.
 constexpr uint64_t bytes_together_max = uint64_t{1} << 30;
+// Memory that is mapped before it is filled. A false server may state any size.
+constexpr uint64_t mapped_bytes_max = uint64_t{16} << 20;
 
 // A file that is read by itself.
 class LargeFile {
@@ -105,6 +107,9 @@ class Contents {
             made_[i] = new_bytes(next);
             item.buffer = PyBytes_AS_STRING(made_[i].ptr());
             item.capacity = next;
+            if (bytes_together_max - room <= mapped_bytes_max) {
+                map_pages(PyBytes_AS_STRING(made_[i].ptr()), next);
+            }
             now.push_back(item);
             places.push_back(i);
         }

@@ -3,15 +3,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
 namespace ros2s {
 
 Result<std::string> read_all(const Descriptor& file, size_t bytes_max) {
-    std::string text(bytes_max + 1, '\0');
+    std::string text;
     size_t have = 0;
-    while (have < text.size()) {
+    while (have <= bytes_max) {
+        if (have == text.size())
+            text.resize(std::min(std::max(size_t{4096}, 2 * have), bytes_max + 1));
         const ssize_t count = ::read(file.get(), text.data() + have, text.size() - have);
         if (count == 0) break;
         if (count > 0) have += static_cast<size_t>(count);

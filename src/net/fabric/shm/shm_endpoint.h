@@ -222,6 +222,10 @@ class ShmEndpoint final : public MessageEndpoint {
         uint32_t taken = 0;         // of them
         bool was_used = false;      // since the last tidy()
         bool has_pages = false;
+        uint64_t mapped_upto = 0;  // probably: it only saves time
+        // Maps pages that are used for the first time: one call costs less than a fault of each.
+        // Not more than the caller uses, so that a client's addresses cost the server nothing.
+        void map_pages(uint64_t offset, uint64_t bytes) noexcept;
     };
     Result<> do_reply(ConstBytes head, ConstBytes body) override;
     Result<RemoteKey> do_grant(Bytes memory, Rights rights, const RegionOptions& options) override;

@@ -8,12 +8,28 @@
 //     the memory is the client's          uses[slot] = 0, wake the client if it waits
 //
 // All four are sequentially consistent, so one of the two sees the other.
+#include <sys/mman.h>
+
 #include <algorithm>
 
 #include "ros2s/runtime/sync.h"
 #include "shm_endpoint.h"
 
 namespace ros2s::fabric::shm {
+namespace {
+
+constexpr uint64_t page_bytes = 4096;
+
+}  // namespace
+
+void ShmEndpoint::Payload::map_pages(uint64_t offset, uint64_t bytes) noexcept {
+    was_used = true;
+    const uint64_t end = offset + bytes;
+    if (offset > mapped_upto || end <= mapped_upto) return;
+    const uint64_t begin = round_down(mapped_upto, page_bytes);
+    mapped_upto = std::min(round_up(end, page_bytes), memory.bytes().size());
+    (void)::madvise(memory.bytes().data() + begin, mapped_upto - begin, MADV_POPULATE_WRITE);
+}
 
 SharedRegionEntry& ShmEndpoint::grant_at(uint32_t slot) const noexcept {
     auto* first = control_.bytes().data() + grants_offset(shm_session_.layout);
@@ -39,7 +55,7 @@ Result<Bytes> ShmEndpoint::allocate(uint64_t size) {
         const auto offset = each->extents.take(round_up<uint64_t>(size, block_bytes));
         if (!offset) continue;
         ++each->taken;
-        each->was_used = true;
+        each->map_pages(*offset, size);
         connections_.used();
         return each->memory.bytes().subspan(*offset, size);
     }
@@ -191,6 +207,8 @@ Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, R
             if (!place) co_return refuse(place.error());
             // The segment stays: nothing waits before the copy is done.
             std::byte* const there = place->bytes;
+            Payload& of = *payloads_[place->segment];
+            of.map_pages(static_cast<uint64_t>(there - of.memory.bytes().data()), count);
             if (count > 0 && right == Rights::write) std::memcpy(there, memory.data(), count);
             if (count > 0 && right == Rights::read) std::memcpy(memory.data(), there, count);
         }
@@ -214,9 +232,11 @@ Result<Bytes> ShmEndpoint::do_map(const RemoteKey& key, uint64_t offset, uint64_
         place = std::unexpected(Refusal::range);
     }
     if (place) {
+        Payload& of = *payloads_[place->segment];
+        of.map_pages(static_cast<uint64_t>(place->bytes - of.memory.bytes().data()), count);
         mapped.segment = place->segment;
         ++mapped.mappings;
-        ++payloads_[place->segment]->mappings;
+        ++of.mappings;
         return Bytes{place->bytes, count};
     }
     unmark(key.slot);

@@ -248,6 +248,10 @@ bool ShmEndpoint::tidy() noexcept {
         // tail says that it was written.
         drop_pages(out_.memory());
     }
+    for (const auto& payload : payloads_) {
+        if (payload != nullptr && !payload->was_used) payload->mapped_upto = 0;
+        if (payload != nullptr && initiates()) payload->was_used = false;
+    }
     if (initiates()) return has_more;
     for (uint32_t i = 0; i < segments_most && alive(); ++i) {
         Payload* const payload = payloads_[i].get();
