@@ -12,9 +12,9 @@ namespace ros2s::hostlink {
 
 class HostChanges {
   public:
-    using Place = session::MountLocation;
+    using Location = session::MountLocation;
 
-    void acknowledged(const Place& at, Time now) {
+    void acknowledged(const Location& at, Time now) {
         last_ = now;
         if (is_unsure_) return;
         is_unsure_ = true;
@@ -23,13 +23,13 @@ class HostChanges {
     }
     [[nodiscard]] bool is_unsure() const { return is_unsure_; }
     // Changes were acknowledged by another server, and this one was not asked yet.
-    [[nodiscard]] bool must_ask(const Place& at) const { return is_unsure_ && at != place_; }
+    [[nodiscard]] bool must_ask(const Location& at) const { return is_unsure_ && at != place_; }
     // The server says that what it acknowledged before `then` is durable.
-    void durable_before(const Place& at, Time then) {
+    void durable_before(const Location& at, Time then) {
         if (at == place_ && last_ < then) is_unsure_ = false;
     }
     // The server says which start of its store it knows. True: changes may be lost.
-    [[nodiscard]] bool started(const Place& at, uint64_t start) {
+    [[nodiscard]] bool started(const Location& at, uint64_t start) {
         const bool is_lost = must_ask(at) && start != start_;
         place_ = at;
         start_ = start;
@@ -37,7 +37,7 @@ class HostChanges {
     }
 
   private:
-    Place place_;         // of the server that has answered last
+    Location place_;      // of the server that has answered last
     uint64_t start_ = 0;  // the start of its store; 0: not known
     Time last_{};
     bool is_unsure_ = false;
